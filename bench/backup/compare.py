@@ -1,15 +1,16 @@
-"""frond backup beside mariadb-backup: the same rows in Frond and in InnoDB, a server for each, measured in turn in one run.
+"""Compares frond backup with mariadb-backup: the same rows in Frond and in InnoDB, a server for each, measured in turn in one run.
 
-    compare.py [--rows N] [--seconds N] [--rounds N] [--seed N]
+compare.py [--rows N] [--seconds N] [--rounds N] [--seed N]
 
-For each: a full backup (time, processor, bytes), an incremental one after 1 % of the rows were changed at random places,
-transactions per second without a backup and while one is made again and again, and what a client that commits one row at a time notices
-of it; restoring the full backup (InnoDB's: --prepare and --copy-back), and how long a server on it takes to answer a first query, and what it reads for that.
-Then Frond's figures over InnoDB's, and the limits that Frond must reach. Status 1: one is missed.
+For each engine: a full backup (time, processor, bytes); an incremental backup after 1 % of the rows were changed at random places;
+transactions per second, and the longest wait of a client that commits one row at a time, both without a backup and while backups run one after
+another; the time to restore the full backup (InnoDB's: --prepare and --copy-back); and how long a server on the restored files takes to answer
+its first query, with the bytes it reads until then. Then Frond's figures over InnoDB's, and the limits that Frond must reach. Exit status 1
+when one is missed.
 
-What is not the same: the servers have the same memory for data, the log is written at each commit and synced once a second in both; InnoDB's redo
-log is 256 MiB, Frond's its default. Neither tool compresses. mariadb-backup gets its defaults, and its backups are not prepared,
-which Frond's need not be. Times are medians of the rounds, and the rounds alternate.
+Conditions: both servers have the same memory for data, write their log at each commit and sync it once a second. InnoDB's redo
+log is 256 MiB; Frond's log has its default size. Neither tool compresses. mariadb-backup runs with its defaults, and its backups are not
+prepared; Frond's backups need no preparation. Times are medians of the rounds, and the rounds alternate between the engines.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ class Side:
         self.settle()
 
     def change(self, seed: int) -> None:
-        """One row in a hundred, anywhere: a place in each of its indexes changes."""
+        """Changes one row in a hundred, at random; the change moves the row's entry in each of its indexes."""
         r = random.Random(seed)
         chosen = r.sample(range(1, self.rows + 1), self.rows // 100)
         for n in range(0, len(chosen), 1000):
@@ -74,7 +75,7 @@ class Side:
         self.settle()
 
     def settle(self) -> None:
-        """Until nothing is written any more; both engines have work left over from the rows before."""
+        """Waits until nothing is written any more: both engines have background work left from earlier changes."""
         last, still, end = self.written(), 0, time.monotonic() + 60
         while still < 4 and time.monotonic() < end:
             time.sleep(0.5)
@@ -95,7 +96,7 @@ class Side:
                          ["mariadb-backup", "--no-defaults", "--backup", "--target-dir=DIR", f"--incremental-basedir={base}"])
 
     def make(self, ours: list[str], theirs: list[str]) -> dict[str, Any]:
-        """Runs one of both and measures it."""
+        """Runs the backup command of this side's engine and measures it."""
         self.made += 1
         target = str(self.place / f"b{self.made}")
         way = [f"--socket={self.server.socket}", "--user=root"]
@@ -107,7 +108,7 @@ class Side:
 
 
 def restored(side: Side, backup: str) -> dict[str, float]:
-    """Seconds and bytes read of restoring, and of a server on it until it has answered a query."""
+    """Seconds and bytes read: of the restore, and of a server on the restored files until it has answered a query."""
     environment = {} if side.engine == "Frond" else {"SERVER_PLUGINS": ""}
     other = Server(f"bench-restored-{side.engine.lower()}", OPTIONS[side.engine], environment)
     other.directory().mkdir(parents=True)
@@ -134,11 +135,11 @@ def restored(side: Side, backup: str) -> dict[str, float]:
 
 
 def measured(command: list[str]) -> dict[str, Any]:
-    """Runs a program: its output, seconds, processor, and the bytes that it read from files, pipes and sockets, cached or not."""
+    """Runs a program. Returns its output, seconds, processor time, and the bytes that it read from files, pipes and sockets, cached or not."""
     begin = time.monotonic()
     tool = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     with tool.stdout as stdout, tool.stderr as stderr:
-        # mariadb-backup says much; both are read as they come.
+        # mariadb-backup prints much: stdout and stderr are both drained as they come, or it would block.
         said: list[bytes] = []
         reader = threading.Thread(target=lambda: said.append(stderr.read()))
         reader.start()
@@ -146,7 +147,7 @@ def measured(command: list[str]) -> dict[str, Any]:
         reader.join()
     os.waitid(os.P_PID, tool.pid, os.WEXITED | os.WNOWAIT)
     seconds = time.monotonic() - begin
-    # It is told until the process is waited for.
+    # The kernel keeps /proc/PID/io until the process is reaped, which wait4 below does.
     read = int(Path(f"/proc/{tool.pid}/io").read_text().split("rchar: ")[1].split()[0])
     _, status, used = os.wait4(tool.pid, 0)
     tool.returncode = status
@@ -196,7 +197,7 @@ class Load:
             time.sleep(0.002)
 
     def rate(self, seconds: float, during: Callable[[], None] | None = None) -> tuple[float, float]:
-        """Transactions per second, and the longest wait in milliseconds; `during` is repeated, and measured to its end."""
+        """Transactions per second, and the longest wait in milliseconds. `during` runs again and again; its last call is measured to its end."""
         self.waits.clear()
         before, begin = sum(self.done), time.monotonic()
         while time.monotonic() - begin < seconds:
@@ -301,7 +302,7 @@ def report(found: dict[str, dict[str, Any]]) -> int:
     whole = found["Frond"]["restored"][0]
     pair("of a backup of", "restored", "bytes", mib, None)
     share = whole["first_read"] / whole["bytes"]
-    # Recovery reads the log twice: it is bounded by frond_log_capacity, so the share is small where tables are large.
+    # Recovery reads the log twice. The log is bounded by frond_log_capacity, so the share is small where tables are large.
     line("the server read of the backup", f"{share:.2f} x", "", None, None)
     ours, theirs = found["Frond"]["load"], found["InnoDB"]["load"]
     line("transactions/s without a backup", f"{ours['rate']:.0f}", f"{theirs['rate']:.0f}", None, None)

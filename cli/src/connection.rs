@@ -1,14 +1,14 @@
-//! The options that say where a running server is, and who asks. Each command says with which of its own they go together
-//! (`mut_group` of the group `ConnectionArgs`).
+//! The options that say where a running server is, and which account to use. Each command declares with which of its own
+//! options they go together (`mut_group` of the group `ConnectionArgs`).
 
 use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 
-/// See the module's text. The port is an option of the commands, which use it otherwise as well.
+/// See the module's text. The port is an option of each command, because some commands use it otherwise as well.
 #[derive(Args, Clone, Default)]
 pub struct ConnectionArgs {
-    /// The server's host (--port tells the port); without it, or localhost: through the socket
+    /// The server's host (--port gives its port); without it, or with localhost, the socket is used
     #[arg(long, value_name = "HOST", value_hint = ValueHint::Hostname)]
     pub host: Option<String>,
 
@@ -16,7 +16,7 @@ pub struct ConnectionArgs {
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub socket: Option<PathBuf>,
 
-    /// Who asks; the password is that of MYSQL_PWD, --password-file or an option file
+    /// The account; its password comes from MYSQL_PWD, --password-file or an option file
     #[arg(long, value_name = "USER", value_hint = ValueHint::Username)]
     pub user: Option<String>,
 

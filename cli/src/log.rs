@@ -10,7 +10,7 @@ use serde_json::json;
 use crate::open;
 use crate::out::{bytes, grouped, Grid, Outcome};
 
-/// What a record's kind is called; see docs/file-format.md.
+/// The name of a record's kind; see docs/file-format.md.
 fn kind_name(kind: u8) -> String {
     let name = match kind {
         record_kind::KIND_TRANSACTION => "transaction",

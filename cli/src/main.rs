@@ -12,7 +12,7 @@ use frond_cli::{
     replay, stat, top,
 };
 
-/// What a command came to.
+/// The result of a command.
 enum End {
     Fine,
     /// Problems were found, or a threshold was missed.
@@ -36,7 +36,7 @@ fn main() -> ExitCode {
         out.flush()?;
         Ok(end)
     });
-    // What is left in the buffer would be written again when it is dropped.
+    // Dropping the buffer would write the rest once more.
     let _ = out.into_parts();
     match end {
         Ok(End::Fine) => ExitCode::SUCCESS,

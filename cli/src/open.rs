@@ -14,8 +14,8 @@ pub const IDENTITY: &str = "frond.id";
 /// The directory that the MariaDB plugin keeps inside the server's data directory.
 const IN_SERVER: &str = "#frond";
 
-/// The directory as a [`Vfs`]. Refuses what is no Frond database before anything (a lock file, say)
-/// is made in it.
+/// The directory as a [`Vfs`]. Refuses a directory that is not a Frond database before anything is
+/// created in it (a lock file, for example).
 pub fn directory(path: &Path) -> Outcome<Arc<dyn Vfs>> {
     let shown = path.display();
     let ask = "give the directory that holds frond.id (for a MariaDB server: #frond in its data \
@@ -39,7 +39,7 @@ pub fn directory(path: &Path) -> Outcome<Arc<dyn Vfs>> {
                 inner.display()
             ));
         }
-        // A lost identity is damage that `check` should be able to name, when the rest is there.
+        // If only the identity is lost, that is damage, and `check` should be able to name it.
         if !looks_like_ours(path) {
             return refuse(format!("{shown} holds no Frond database; {ask}"));
         }
@@ -57,7 +57,8 @@ fn looks_like_ours(path: &Path) -> bool {
         .any(|n| n.ends_with(".frd") || (n.starts_with("log.") && n.ends_with(".frl")))
 }
 
-/// What the tool opens a database with: recovered in memory, no threads, nothing written.
+/// The options with which the tool opens a database: recovery in memory, no threads, nothing
+/// written.
 pub fn options(cache_bytes: u64) -> Options {
     Options {
         cache_bytes,
@@ -73,7 +74,7 @@ pub fn engine(vfs: Arc<dyn Vfs>, cache_bytes: u64) -> Outcome<Engine> {
     Engine::open(vfs, options(cache_bytes)).map_err(explain)
 }
 
-/// Adds what a user of the tool can do about it.
+/// Adds to the message what a user of the tool can do.
 pub fn explain(e: frond_base::Error) -> Failure {
     match e.kind() {
         ErrorKind::Busy => Failure::Request(

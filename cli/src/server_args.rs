@@ -1,4 +1,4 @@
-//! Where a server is, with its port, for commands that use no option of these otherwise.
+//! Options of a server and its port, for commands that do not use the port otherwise.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ pub struct ServerOptions {
 }
 
 impl ServerOptions {
-    /// Connects; `needs` is what the account needs, as GRANT says it.
+    /// Connects. `needs` are the privileges that the account needs, as GRANT names them.
     pub fn connect(&self, needs: &'static str) -> Outcome<Server> {
         Server::connect(&self.way, self.port, needs)
     }

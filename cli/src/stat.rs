@@ -1,4 +1,4 @@
-//! `frond stat`: what a database holds and what it takes on disk.
+//! `frond stat`: the contents of a database and the space they take on disk.
 //!
 //! Everything comes from metadata in memory after recovery: no page is read.
 

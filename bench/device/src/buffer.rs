@@ -3,7 +3,7 @@
 /// More than any direct I/O asks for.
 const BUFFER_ALIGNMENT: usize = 64 << 10;
 
-/// xorshift64*: places and contents, not secrets.
+/// xorshift64*: for places and contents, not for secrets.
 pub struct Random(u64);
 
 impl Random {
@@ -47,8 +47,8 @@ impl Buffer {
         &mut self.memory[self.start..self.start + self.len]
     }
 
-    /// The bytes to write at `offset`: no two blocks of 4 KiB that are ever written are alike, so
-    /// that no device stores one of them once.
+    /// The bytes to write at `offset`. No two blocks of 4 KiB that are ever written are equal, so
+    /// no device can deduplicate them.
     pub fn stamped(&mut self, offset: u64) -> &[u8] {
         self.stamps = self.stamps.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let stamp = self.stamps;

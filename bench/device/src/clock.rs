@@ -1,4 +1,4 @@
-//! Time, and who stops the work.
+//! Time, and the flag that stops the work.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -31,7 +31,7 @@ impl Stop {
     }
 }
 
-/// Time that is divided among what is still to be measured.
+/// Time that is divided among the measurements still to come.
 pub struct Budget {
     end: Instant,
     weight_left: u32,
@@ -42,8 +42,8 @@ impl Budget {
         Budget { end: now() + total, weight_left: weight }
     }
 
-    /// The time of a part of `weight`: its share of what is left, so that a late part shortens the
-    /// others instead of the whole becoming longer. At least 10 ms.
+    /// The time for a part of `weight`: its share of what is left. So a part that took too long
+    /// shortens the others, and the whole does not become longer. At least 10 ms.
     pub fn share(&mut self, weight: u32) -> Duration {
         assert!(weight > 0 && weight <= self.weight_left);
         let left = self.end.saturating_duration_since(now());
@@ -62,7 +62,7 @@ mod tests {
         let mut budget = Budget::new(Duration::from_secs(100), 4);
         let near = |d: Duration, s: f64| (d.as_secs_f64() - s).abs() < 1.0;
         assert!(near(budget.share(1), 25.0));
-        // Nothing of the first share was used: there is more for the others.
+        // Nothing of the first share was used, so the rest is divided anew.
         assert!(near(budget.share(1), 33.3));
         let mut spent = Budget::new(Duration::ZERO, 1);
         assert_eq!(spent.share(1), Duration::from_millis(10));

@@ -6,7 +6,7 @@ use std::path::Path;
 
 #[derive(Debug)]
 pub enum Error {
-    /// What was asked for cannot be done here; the text says what can.
+    /// The request cannot be met here; the text says what can.
     Request(String),
     /// The system refused; the text says what was tried, and where.
     System(String, io::Error),

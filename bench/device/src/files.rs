@@ -1,5 +1,5 @@
 //! The two files: one of data, read and written at random and in order, and one that is synced as a
-//! log. They are apart because a server's are: a file's own lock would let its reads wait for its
+//! log. They are separate as a server's are: in one file the inode's lock would let reads wait for
 //! syncs.
 
 use std::fs::{File, OpenOptions};
@@ -25,7 +25,7 @@ struct Owned(PathBuf);
 impl Drop for Owned {
     #[allow(clippy::disallowed_methods)] // No file of a database.
     fn drop(&mut self) {
-        // It may have been removed by somebody else; there is nothing to do about other errors.
+        // Somebody else may have removed it; nothing can be done about other errors.
         let _ = std::fs::remove_file(&self.0);
     }
 }
@@ -38,7 +38,7 @@ pub struct Files {
     pub offset_alignment: u32,
     /// The log, in the system's cache until it is synced.
     pub log: File,
-    /// Bytes of data that are written; see [`Files::filled`].
+    /// Bytes of data that have been written; see [`Files::filled`].
     pub data_bytes: u64,
     pub log_bytes: u64,
     pub data_path: PathBuf,
@@ -99,14 +99,14 @@ impl Files {
         })
     }
 
-    /// The first `bytes` of data are written: only they are used from now on.
+    /// The first `bytes` of data have been written: only they are used from now on.
     pub fn filled(&mut self, bytes: u64) {
         assert!(bytes > 0 && bytes <= self.data_bytes);
         self.data_bytes = bytes;
     }
 
-    /// Asks the system to forget what it caches of the data (DEV3: of its own file), if it does
-    /// cache it. It may keep what it likes.
+    /// Asks the system to drop the data file from its cache (DEV3: its own file only), if the file
+    /// is cached. The system may keep what it likes.
     pub fn forget(&self) -> io::Result<()> {
         if !self.direct {
             self.data.sync_data()?;

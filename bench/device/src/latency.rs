@@ -73,8 +73,9 @@ impl Histogram {
         self.count
     }
 
-    /// The nearest rank: the smallest value that `share` (0 to 1) of all do not exceed. `None` with
-    /// fewer operations than one beyond that share needs (DEV4): 100 for 99 %, 1000 for 99.9 %.
+    /// The nearest rank: the smallest value that `share` (0 to 1) of all do not exceed. `None` if
+    /// there were too few operations for at least one beyond that share (DEV4): 100 for 99 %, 1000
+    /// for 99.9 %.
     pub fn percentile(&self, share: f64) -> Option<u64> {
         debug_assert!((0.0..1.0).contains(&share));
         if self.count == 0 || (self.count as f64 * (1.0 - share)) < 1.0 - 1e-9 {
@@ -107,7 +108,7 @@ impl Histogram {
     }
 }
 
-/// A distribution in microseconds; `None` is what too few operations cannot tell.
+/// A distribution in microseconds; `None`: there were too few operations to tell.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Latency {
     pub mean: Option<f64>,

@@ -1,8 +1,8 @@
 //! `frond bench device`: a device as a database uses it, and the settings that follow.
 //!
 //! ```text
-//! error.rs    why there is no result            clock.rs    time, and who stops the work
-//! place.rs    what the system tells             latency.rs  distributions
+//! error.rs    why there is no result            clock.rs    time, and the flag that stops the work
+//! place.rs    what the system reports           latency.rs  distributions
 //! buffer.rs   memory and random numbers         files.rs    the two files
 //! work.rs     threads that read, write and sync  plan.rs     what is measured, for how long
 //! report.rs   the result
@@ -12,13 +12,13 @@
 //! Invariants:
 //!
 //! - DEV1. The files are gone when the measurement ends, however it ends, except by SIGKILL.
-//! - DEV2. No more than the space asked for is used, and a reserve of the file system stays free.
-//! - DEV3. No cache is dropped but that of its own files, and no setting of the system is changed.
-//! - DEV4. A percentile is given only if enough operations were measured to speak of it.
+//! - DEV2. No more than the requested space is used, and a reserve of the file system stays free.
+//! - DEV3. Only the cache of its own files is dropped, and no setting of the system is changed.
+//! - DEV4. A percentile is given only if enough operations were measured for it.
 //!
-//! A queue of depth N is N threads with one `pread` or `pwrite` each: what a server's threads do,
-//! and the same on every kernel. io_uring was rejected: many hosts forbid it, and what it saves is
-//! processor time, not the device's.
+//! A queue of depth N is N threads with one `pread` or `pwrite` each: that is what a server's
+//! threads do, and it is the same on every kernel. io_uring was rejected: many hosts forbid it, and
+//! it would save processor time, not the device's time.
 //!
 //! It depends on no other crate of the workspace. `frond_vfs` was rejected: it hides what is
 //! measured here, `fsync` against `fdatasync` and direct against cached I/O.

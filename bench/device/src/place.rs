@@ -1,7 +1,7 @@
-//! What the system tells about a directory: file system, device, space, alignment, atomic writes.
+//! What the system reports about a directory: file system, device, space, alignment, atomic writes.
 //!
-//! All of it is hearsay: what a device says of its sectors and caches is not measured here, and no
-//! program can prove it without cutting the power.
+//! All of it is hearsay: what a device claims of its sectors and caches is not measured here, and
+//! no program can prove it without cutting the power.
 
 use std::fs::File;
 use std::path::Path;
@@ -22,7 +22,7 @@ pub struct Device {
     /// `write back` (a sync must empty a cache) or `write through`.
     pub write_cache: Option<String>,
     pub scheduler: Option<String>,
-    /// Largest write that the device says it never tears; Linux 6.11 and later know.
+    /// Largest write that the device claims never to tear; Linux 6.11 and later report it.
     pub atomic_write_bytes: Option<u64>,
 }
 
@@ -39,7 +39,7 @@ pub struct Place {
     pub device: Option<Device>,
 }
 
-/// What the system says of one file.
+/// What the system reports about one file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct FileFacts {
     /// Alignment of memory and of offsets for direct I/O; Linux 6.1 and later.
@@ -64,7 +64,7 @@ fn number(path: String) -> Option<u64> {
 fn device(sys: &str, major: u32, minor: u32) -> Option<Device> {
     let node = std::fs::canonicalize(format!("{sys}/dev/block/{major}:{minor}")).ok()?;
     let name = node.file_name()?.to_str()?.to_owned();
-    // A partition has its queue above.
+    // A partition has no queue of its own; that of the whole device is one directory up.
     let whole = [node.as_path(), node.parent()?].into_iter().find(|p| p.join("queue").is_dir())?;
     let of = |what: &str| whole.join(what).to_string_lossy().into_owned();
     Some(Device {
@@ -85,8 +85,8 @@ fn chosen(schedulers: &str) -> String {
     inner.map_or(schedulers, |(name, _)| name).to_owned()
 }
 
-/// File system type of the mount that `dir` is on: the longest mount point above it, the last of
-/// equal ones, since that hides the others.
+/// File system type of the mount that `dir` is on: the longest mount point that contains it. Of
+/// equal ones the last, since it hides the others.
 fn file_system(mounts: &str, dir: &Path) -> Option<String> {
     let mut best: Option<(usize, &str)> = None;
     for mount in mounts.lines() {
@@ -131,7 +131,7 @@ impl Place {
         })
     }
 
-    /// What stays free whatever is asked for (DEV2): 5 % of the file system, at most 8 GiB.
+    /// Bytes that stay free whatever is asked for (DEV2): 5 % of the file system, at most 8 GiB.
     pub fn reserve_bytes(&self) -> u64 {
         (self.file_system_bytes / 20).min(8 << 30)
     }

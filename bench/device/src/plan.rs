@@ -17,7 +17,7 @@ pub const READ_DEPTHS: [u32; 7] = [1, 2, 4, 8, 16, 32, 64];
 pub const WRITE_DEPTHS: [u32; 4] = [1, 4, 16, 64];
 pub const SEQUENTIAL_DEPTHS: [u32; 2] = [1, 4];
 
-/// Least space; and least data, however slow the device is.
+/// The least space for both files; the least data, however slow the device is.
 pub const LEAST_BYTES: u64 = 32 << 20;
 const LEAST_DATA: u64 = LEAST_BYTES / 2;
 const DEFAULT_BYTES: u64 = 1 << 30;
@@ -37,7 +37,7 @@ enum Step {
 }
 
 impl Step {
-    /// Syncs are rare and matter most.
+    /// The step's share of the time: syncs are rare and matter most.
     fn weight(self) -> u32 {
         match self {
             Step::Access(..) => 1,
@@ -86,7 +86,7 @@ fn steps() -> Vec<Step> {
     steps
 }
 
-/// The space to use: what is asked for or the default, if that leaves the reserve (DEV2).
+/// The space to use: as requested or the default, if that leaves the reserve (DEV2).
 fn space(place: &Place, asked: Option<u64>) -> Result<u64> {
     let mib = |n: u64| format!("{} MiB", n >> 20);
     let usable = place.free_bytes.saturating_sub(place.reserve_bytes());
@@ -182,7 +182,7 @@ pub fn measure(
         figures.push(run(step, &files, budget.share(step.weight()), stop)?);
     }
 
-    // These accept O_DIRECT, and are memory all the same.
+    // These accept O_DIRECT, but they are in memory all the same.
     let in_memory = matches!(place.file_system.as_str(), "tmpfs" | "ramfs");
     let cache = match (files.direct, place.memory_bytes) {
         _ if in_memory => Cache::Cached,
@@ -214,7 +214,7 @@ pub fn measure(
     Ok(report)
 }
 
-/// What is told of torn writes.
+/// What the system says about torn writes.
 fn tearing(place: &Place, file: &FileFacts) -> Tearing {
     let device = place.device.as_ref();
     let (unit, by) = if let Some(n) = file.atomic_write_max_bytes {
@@ -299,7 +299,7 @@ mod tests {
         assert_eq!(of(50 * gib, None).unwrap(), gib);
         assert_eq!(of(50 * gib, Some(45 * gib)).unwrap(), 45 * gib);
         assert!(of(50 * gib, Some(45 * gib + 1)).is_err());
-        // The default shrinks, what is asked for does not.
+        // The default shrinks to what is free; a requested size does not.
         assert_eq!(of(5 * gib + (100 << 20), None).unwrap(), 100 << 20);
         assert!(of(5 * gib + (100 << 20), Some(gib)).is_err());
         for (free, asked) in [(5 * gib, None), (0, None), (50 * gib, Some(0)), (50 * gib, Some(1))]

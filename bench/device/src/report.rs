@@ -1,6 +1,7 @@
 //! The result: what `--json` writes, and what texts and advice are made of.
 //!
-//! docs/bench-device.md documents every field. `schema` is raised when a meaning changes.
+//! docs/bench-device.md documents every field. `schema` is raised when the meaning of a field
+//! changes.
 
 use serde::Serialize;
 
@@ -38,7 +39,7 @@ pub struct Figure {
     pub settle_seconds: f64,
     /// Operations per second, without the sync after them.
     pub per_second: f64,
-    /// The same with the sync: what can be kept up.
+    /// The same with the sync: the rate that the device can sustain.
     pub durable_per_second: f64,
     pub bytes_per_second: f64,
     pub latency_us: Latency,
@@ -59,7 +60,7 @@ pub enum Cache {
 /// Which writes a power failure may leave half done.
 #[derive(Clone, Debug, Serialize)]
 pub struct Tearing {
-    /// What the device says it writes whole; `None` if nothing tells.
+    /// The size that the device claims to write whole; `None` if nothing tells.
     pub told_unit_bytes: Option<u64>,
     /// Who says so, and what that is worth.
     pub told_by: String,
@@ -99,7 +100,7 @@ pub struct Report {
     pub seconds: f64,
     pub figures: Vec<Figure>,
     pub settings: Vec<Setting>,
-    /// What a reader must know to not misunderstand the figures; whole sentences.
+    /// What a reader must know so as not to misread the figures; whole sentences.
     pub notes: Vec<String>,
 }
 

@@ -18,24 +18,24 @@ use crate::latency::Histogram;
 pub const SEQUENTIAL_BLOCK: u32 = 1 << 20;
 /// What is written before each sync: a group of commits' log.
 pub const SYNC_BLOCK: u32 = 4096;
-/// Readers beside syncs, and what they read.
+/// Threads that read beside syncs, and the size of their reads.
 pub const READERS: u32 = 4;
 pub const READERS_BLOCK: u32 = 16 << 10;
 
 const STACK_BYTES: usize = 128 << 10;
 
-/// What a measurement came to.
+/// The result of a measurement.
 pub struct Measured {
     pub latency: Histogram,
     /// From the first operation's start to the last one's end.
     pub elapsed: Duration,
-    /// Time of a `fdatasync` after it, for writes: what the device or the system still had to do.
+    /// Time of the `fdatasync` after writes: work that the device or the system had left over.
     pub settle: Duration,
 }
 
-/// Runs `operation` on `depth` threads again and again until `time` is over; it is given the
-/// thread's number, the operation's within the thread, random numbers and the thread's buffer of
-/// `block` bytes.
+/// Runs `operation` on `depth` threads again and again until `time` is over. `operation` gets the
+/// number of the thread, the number of the operation within the thread, random numbers, and the
+/// thread's buffer of `block` bytes.
 fn threads<F>(depth: u32, block: u32, time: Duration, stop: &Stop, operation: F) -> Result<Measured>
 where
     F: Fn(u32, u64, &mut Random, &mut Buffer) -> io::Result<()> + Sync,
@@ -108,7 +108,7 @@ where
     Ok(Measured { latency: sum.latency, elapsed, settle: Duration::ZERO })
 }
 
-/// Other places with every measurement.
+/// A new seed for each measurement, so that each visits other places.
 fn seed() -> u64 {
     static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
     NEXT.fetch_add(1, Ordering::Relaxed)
@@ -121,7 +121,7 @@ fn settle(file: &File) -> Result<Duration> {
 }
 
 /// Writes the data from its beginning until it is full or `time` is over, but at least `least`
-/// bytes. Also gives the bytes that are written.
+/// bytes. Also returns the number of bytes written.
 pub fn fill(files: &Files, least: u64, time: Duration, stop: &Stop) -> Result<(Measured, u64)> {
     let mut buffer = Buffer::new(SEQUENTIAL_BLOCK as usize, &mut Random::new(2));
     let mut latency = Histogram::default();
@@ -155,8 +155,8 @@ impl Access {
         matches!(self, Access::RandomWrite | Access::SequentialWrite)
     }
 
-    /// Where operation `n` of thread `number` of `depth` goes. In order: every thread has its own
-    /// part of the data, and begins it again when it is through.
+    /// Offset of operation `n` of thread `number` of `depth`. In sequential order every thread has
+    /// its own part of the data, and starts it again when it reaches its end.
     fn offset(self, bytes: u64, block: u32, at: (u32, u32, u64), random: &mut Random) -> u64 {
         let (number, depth, n) = at;
         let blocks = (bytes / u64::from(block)).max(1);
@@ -232,14 +232,14 @@ pub fn sync(files: &Files, how: Syncing, time: Duration, stop: &Stop) -> Result<
         let result = syncs(files, how, blocks, time, stop);
         done.request();
         let read = readers.map(|r| r.join());
-        // Readers end by `done`, which is no error of theirs.
+        // Readers are interrupted by `done`, which is no error.
         match read {
             Some(Ok(Err(e @ Error::System(..)))) => Err(e),
             _ => result.map_err(failure),
         }
     });
     if how.append {
-        // As long as before, for those that overwrite.
+        // The log gets its old length back, for the measurements that overwrite it.
         refill(files).map_err(failure)?;
     }
     stop.check()?;
@@ -261,7 +261,8 @@ fn syncs(
     let mut n = 0u64;
     while (n == 0 || now() - begin < time) && !stop.requested() {
         if how.append && n > 0 && n.is_multiple_of(blocks) {
-            // The space is bounded (DEV2): begin again, outside of what is measured.
+            // The space is bounded (DEV2): empty the log and start again, outside of what is
+            // measured.
             let before = now();
             files.log.set_len(0)?;
             files.log.sync_all()?;

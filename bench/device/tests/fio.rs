@@ -41,8 +41,8 @@ fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
-/// Both in turns, so that what else the machine does meets both. Gives the median of the rounds'
-/// ratios, ours over fio's: a ratio of two rates of one round knows nothing of slow drifts.
+/// Measures both in turns, so that other load on the machine affects both. Returns the median of the rounds'
+/// ratios, ours over fio's: a ratio of two rates from one round is not affected by slow drifts.
 fn compare(name: &str, mut ours: impl FnMut() -> f64, mut theirs: impl FnMut() -> f64) -> f64 {
     let (mut a, mut b) = (Vec::new(), Vec::new());
     for round in 0..ROUNDS {
@@ -146,7 +146,7 @@ fn syncs_are_as_many_as_fio_has() {
             let time = Duration::from_millis(MILLIS);
             let how = Syncing { data_only, append: false, readers: 0 };
             let ours = || rate(&sync(files, how, time, &Stop::default()).unwrap());
-            // The same file: another one's place on the device may be faster or slower.
+            // The same file: another file's place on the device may be faster or slower.
             let option = format!("--{call}=1");
             let extra = ["--bs=4096", option.as_str(), "--overwrite=1"];
             let theirs = || fio(&files.log_path, files.log_bytes, "write", &extra);

@@ -1,4 +1,4 @@
-//! Whether frond digest and pt-query-digest found the same in one log: class by class, from their JSON reports.
+//! Compares what frond digest and pt-query-digest found in one log: class by class, from their JSON reports.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,7 +10,7 @@ use serde_json::Value;
 /// decimals.
 const TOLERANCE: f64 = 1e-6;
 
-/// The figures of both for a class.
+/// The figures of both tools for a class.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Class {
     calls: u64,

@@ -1,17 +1,17 @@
 //! Writes a slow log of any size: real statements with new literals, in thousands of classes.
 //!
 //! The seed is a log that MariaDB 10.11 wrote (`log_slow_verbosity=query_plan,engine`) while a small shop was used.
-//! Each event written is one of the seed's: every digit of its literals and of its measured values is drawn anew,
-//! and each table's name gets one of several suffixes, which makes another class of it. The suffixes are letters,
+//! Each written event is an event of the seed with every digit of its literals and of its measured values drawn anew.
+//! Each table's name gets one of several suffixes, which makes another class of the statement. The suffixes are letters,
 //! because pt-query-digest takes digits in names for literals.
 //!
 //! Invariants:
 //!
 //! - GN1. The same seed, size and number of classes give the same bytes.
-//! - GN2. How often a class occurs follows Zipf's law, or all occur equally often, in no order (`Extent`); the log is never
-//!   shorter than asked for and ends with an event.
-//! - GN3. `# Time:` and `SET timestamp` agree and are of a statement's begin, as MariaDB writes them; the statements' ends
-//!   go forwards, because a server writes an event when its statement has ended.
+//! - GN2. The frequency of a class follows Zipf's law, or all classes are equally frequent, in no order (`Extent`). The log
+//!   is never shorter than requested and ends with a whole event.
+//! - GN3. `# Time:` and `SET timestamp` agree and give a statement's begin, as MariaDB writes them. Events are ordered by
+//!   their statements' ends, because a server writes an event when its statement has ended.
 //! - GN4. A connection is of one user, and runs one statement at a time.
 
 use std::io::{self, BufWriter, Write};
@@ -24,7 +24,7 @@ use frond_sqltext::{tables, SqlMode, TableRef};
 /// The log that is repeated.
 const SEED: &[u8] = include_bytes!("../seed.log");
 
-/// The first event's second (UTC), and how far the server's clock was ahead.
+/// The second of the first event (UTC), and by how much the server's clock was ahead.
 const BEGIN: u64 = 1_795_329_490;
 const ZONE: u64 = 3600;
 
@@ -55,7 +55,7 @@ impl Random {
         ((self.next() >> 32) * n) >> 32
     }
 
-    /// In [0, 1).
+    /// A number in [0, 1).
     fn unit(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1_u64 << 53) as f64
     }
@@ -83,7 +83,7 @@ struct Template {
 /// How much is written.
 #[derive(Clone, Copy, Debug)]
 pub enum Extent {
-    /// At least this many bytes; most events are of few classes.
+    /// At least this many bytes; a few classes have most of the events.
     Bytes(u64),
     /// About this many events of each class.
     EventsOfEach(u64),
@@ -93,7 +93,7 @@ pub enum Extent {
 pub fn write(path: &Path, extent: Extent, classes: u64) -> io::Result<()> {
     let templates = templates();
     let mut log = BufWriter::with_capacity(1 << 20, std::fs::File::create(path)?);
-    // The lines of a starting server.
+    // The lines that a server writes when it starts.
     log.write_all(&SEED[..find(SEED, b"# Time")])?;
     let mut random = Random(42);
     let (mut written, mut events, mut second, mut stamped, mut db) = (0, 0, BEGIN, 0, u64::MAX);
@@ -173,7 +173,7 @@ fn find(text: &[u8], word: &[u8]) -> usize {
     text.windows(word.len()).position(|w| w == word).unwrap_or(text.len())
 }
 
-/// Cuts a text where something new is to be put.
+/// Cuts a text at the places where new digits and suffixes are put.
 fn parts(text: &[u8], tables: &[TableRef<'_>]) -> Vec<Part> {
     let mut parts = Vec::new();
     let mut same = Vec::new();
@@ -207,7 +207,7 @@ fn parts(text: &[u8], tables: &[TableRef<'_>]) -> Vec<Part> {
     parts
 }
 
-/// The template of a class and what is behind its tables' names.
+/// The template of a class, and the suffix of its tables' names.
 fn choose(templates: &[Template], class: u64) -> (&Template, String) {
     let all = templates.len() as u64;
     if class < all {
@@ -219,7 +219,7 @@ fn choose(templates: &[Template], class: u64) -> (&Template, String) {
     (template, format!("_{}", letters(rest / many as u64 + 1)))
 }
 
-/// A number in letters.
+/// A number written in letters.
 fn letters(mut number: u64) -> String {
     let mut text = String::new();
     while number > 0 {
@@ -245,11 +245,11 @@ fn write_stamp(text: &mut Vec<u8>, second: u64) -> io::Result<()> {
 struct Connections([u64; CONNECTIONS]);
 
 impl Connections {
-    /// One that runs nothing at `begin`; it does until `end`.
+    /// A connection that is idle at `begin`; it is busy until `end`.
     fn idle(&mut self, begin: u64, end: u64, random: &mut Random) -> usize {
         let first = random.below(CONNECTIONS as u64) as usize;
         let from = |i: usize| (first + i) % CONNECTIONS;
-        // All of them busy: a long statement waits its turn no better anywhere.
+        // If all are busy, any of them will do.
         let found = (0..CONNECTIONS).map(from).find(|c| self.0[*c] <= begin).unwrap_or(first);
         self.0[found] = end;
         found

@@ -1,4 +1,4 @@
-//! `make bench-digest`: frond digest beside pt-query-digest on one slow log, in one run.
+//! `make bench-digest`: compares frond digest with pt-query-digest on one slow log, in one run.
 //!
 //! Generates the logs (`generate`), digests them with frond on one thread and on two and one of them with
 //! pt-query-digest, and prints rates, ratios, peak memory and whether both found the same (`report`). The targets it
@@ -9,11 +9,11 @@
 //! 2. two threads: at least `--min-threads` times the rate of one, by the clock; and no more than `--max-work`
 //!    times the processor time of one (both left out on one processor). The processor itself limits two
 //!    threads, too: so two runs of one thread at the same time are reported beside them;
-//! 3. peak memory: at most 64 MB and 2 kB per class, with one thread and with two, on the log in which most statements
-//!    are of few classes and on one of very many classes, all of them as frequent;
-//! 4. classes, calls and times equal those of pt-query-digest, class by class, as far as both read the same bytes.
+//! 3. peak memory: at most 64 MB and 2 kB per class, with one thread and with two, on a log in which a few classes
+//!    have most of the statements and on one of very many equally frequent classes;
+//! 4. classes, calls and times equal those of pt-query-digest, class by class, for the bytes that both read.
 //!
-//! pt-query-digest reads the same log, and may be given its first part only (`--peer-size`), since its rate does not
+//! pt-query-digest reads the same log or only its first part (`--peer-size`), since its rate does not
 //! depend on the size; the report says so.
 
 #![allow(clippy::disallowed_methods)] // A log is no file of a database.
@@ -61,7 +61,7 @@ fn run(args: &Args) -> Result<bool, String> {
     frond(args, "frond digest", &log, &mut measured)?;
     peer(args, &log, &mut measured)?;
     if args.many > 0 {
-        // Also with a small SIZE: this is about memory, which needs these classes and statements.
+        // Made in this size even with a small SIZE: this is about memory, which needs so many classes and statements.
         let name = format!("slow-{}x{}.log", args.many, args.many_events);
         let log = made(args, &name, Extent::EventsOfEach(args.many_events), args.many)?;
         let rounds = Args { rounds: 1, ..args_of(args) };
@@ -70,28 +70,28 @@ fn run(args: &Args) -> Result<bool, String> {
     report::write(args, &measured, &mut std::io::stdout().lock()).map_err(text)
 }
 
-/// The arguments for measuring.
+/// The command-line arguments of the digest to measure.
 fn args_of(args: &Args) -> Args {
     Args { frond: args.frond.clone(), out: args.out.clone(), ..*args }
 }
 
-/// A log; made if it is not there yet.
+/// The path of a log, which is made if it is not there yet.
 fn made(args: &Args, name: &str, extent: Extent, classes: u64) -> Result<PathBuf, String> {
     let log = args.out.join(name);
     if !log.exists() {
         eprintln!("== writing {}", log.display());
-        // Under its name only once it is whole.
+        // It gets its name only once it is whole.
         let partly = args.out.join("slow.log.partly");
         generate::write(&partly, extent, classes).map_err(text)?;
         std::fs::rename(&partly, &log).map_err(text)?;
     }
-    // Read once, so that the first to be measured does not pay for the disk.
+    // Read once, so that the first command measured does not pay for the disk.
     let mut warm = std::fs::File::open(&log).map_err(text)?;
     std::io::copy(&mut warm, &mut std::io::sink()).map_err(text)?;
     Ok(log)
 }
 
-/// Measures frond on one thread and on two, in turns, so that both have the machine's good and bad moments.
+/// Measures frond on one thread and on two, in turns, so that both meet the machine's good and bad moments.
 fn frond(args: &Args, what: &str, log: &Path, measured: &mut Measured) -> Result<(), String> {
     let size = std::fs::metadata(log).map_err(text)?.len();
     let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
@@ -160,7 +160,7 @@ fn peer(args: &Args, log: &Path, measured: &mut Measured) -> Result<(), String> 
     Ok(())
 }
 
-/// The first whole events of the log.
+/// Whole events from the beginning of the log, up to `size` bytes.
 fn prefix(args: &Args, log: &Path, size: u64) -> Result<PathBuf, String> {
     let mut bytes = Vec::new();
     std::fs::File::open(log).and_then(|f| f.take(size).read_to_end(&mut bytes)).map_err(text)?;

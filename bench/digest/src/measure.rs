@@ -12,7 +12,7 @@ pub struct Run {
     pub cpu: f64,
     /// Bytes of memory at most.
     pub peak: u64,
-    /// False if it was stopped because it took too long; the other figures are then those until the stop.
+    /// False if it was stopped because it took too long; the other figures are then those up to the stop.
     pub ended: bool,
 }
 

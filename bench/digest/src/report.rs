@@ -27,7 +27,7 @@ impl Row {
     }
 }
 
-/// All of it.
+/// All figures of a run.
 #[derive(Default)]
 pub struct Measured {
     /// Bytes of the log, and how many classes were asked for.
@@ -141,7 +141,7 @@ fn targets(args: &Args, measured: &Measured) -> Vec<Target> {
             format!(">= {}", args.min_threads),
             ratio >= args.min_threads,
         );
-        // Both with both processors busy, which makes each slower.
+        // Both runs keep both processors busy, which makes each of them slower.
         let work = two.run.cpu / pair.cpu;
         target(
             "two threads, processor time of one beside another".into(),

@@ -11,20 +11,20 @@ use std::sync::Arc;
 use frond_digest::run::{run, Settings};
 use frond_querylog::input::Origin;
 
-/// The most memory that this process had, since it was asked to forget.
+/// The peak memory of this process since it was reset through /proc/self/clear_refs.
 fn peak() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
     line.split_whitespace().next()?.parse::<u64>().ok().map(|kb| kb * 1024)
 }
 
-/// The other test of this binary has a log of 8 MB, which is in the bound.
+/// The other test of this binary uses a log of 8 MB, which stays within the bound.
 #[test]
 fn a_run_takes_64_megabytes_and_2_kilobytes_per_class() {
     let path = std::env::temp_dir().join(format!("frond-memory-{}.log", std::process::id()));
-    // The most that a class costs, which is known after a few dozen events; then most events in few classes.
-    // The smaller bound first: memory that was given back may still count.
-    // What grows with the classes is above 2 kB in the former, which the 64 MB have room for up to some 85 000.
+    // First the most that a class can cost, which a few dozen events of it reach; then a log with most events
+    // in few classes. The smaller bound comes first: memory that was given back may still count.
+    // Memory per class is above 2 kB in the first log; the 64 MB make up for that up to some 85 000 classes.
     for (extent, classes, found, each) in [
         (generate::Extent::EventsOfEach(40), 5_000, 5_000, 2_500),
         (generate::Extent::Bytes(64 << 20), 40_000, 15_000, 2_000),

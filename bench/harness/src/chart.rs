@@ -92,7 +92,7 @@ impl Theme {
     }
 }
 
-/// A stretch of consecutive intervals.
+/// Consecutive intervals of a line, put together.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Bucket {
     rows: f64,
@@ -114,7 +114,8 @@ fn buckets(intervals: &[(u64, u64, f64)], limit: usize) -> Vec<Bucket> {
         seconds += s;
         low = low.min(rate);
         high = high.max(rate);
-        // Half an interval of slack: otherwise buckets slightly larger than intervals pair them up.
+        // Half an interval of slack: without it, buckets slightly larger than an interval would
+        // take two each.
         if rows as f64 + r as f64 / 2.0 >= size || i + 1 == usable.len() {
             out.push(Bucket { rows: at as f64, mean: rows as f64 / seconds, low, high });
             (rows, seconds, low, high) = (0, 0.0, f64::MAX, 0.0);
@@ -136,8 +137,8 @@ fn ticks(max: f64, count: usize) -> Vec<f64> {
     (0..=last).map(|i| i as f64 * step).collect()
 }
 
-/// Moves labels apart that overlap sideways, directly or through others; leaves the rest alone.
-/// `wanted` has (x, y) of each label; the result has their y.
+/// Moves apart labels that overlap sideways, directly or through others; leaves the rest alone.
+/// `wanted` has (x, y) of each label; the result has the new y of each.
 fn place_labels(wanted: &[(f64, f64)], low: f64, high: f64) -> Vec<f64> {
     let mut order: Vec<usize> = (0..wanted.len()).collect();
     order.sort_by(|a, b| wanted[*a].0.total_cmp(&wanted[*b].0));

@@ -1,16 +1,17 @@
 //! `frond-demo commit`: durable commits with the binary log, engines side by side in one server.
 //!
-//! Purpose: what a primary does. Each commit is prepared in the engine and synced, written to the binary log and synced,
-//! then committed in the engine; with many connections all three are done for a group at a time. Single rows inserted
-//! with autocommit and sysbench's `oltp_write_only`, for several numbers of connections, on every engine in turn
-//! (A B A B ...). The rate counts; beside it are the server's processor time and the syncs for each commit.
+//! Purpose: the cost of a commit on a primary. Each commit is prepared in the engine and synced, written to the binary
+//! log and synced, then committed in the engine; with many connections all three are done for a group at a time. Two
+//! loads, single rows inserted with autocommit and sysbench's `oltp_write_only`, run with several numbers of connections
+//! on every engine in turn (A B A B ...). The rate counts; the server's processor time and the syncs per commit are
+//! shown.
 //!
 //! Invariants
 //!
 //! - DCB1. All engines sync their log at each commit, and the server its binary log for each group of commits.
 //! - DCB2. The measurements of all engines have the same transactions, seeds, connections and tables.
 //!
-//! Tested by stage 30: the whole, for a moment.
+//! Tested by stage 30, which runs all of it for a moment.
 
 use std::fs;
 
@@ -23,20 +24,20 @@ use crate::sysbench;
 use crate::table;
 use crate::units;
 
-/// sysbench's scripts, and how they are called here.
+/// The loads: sysbench's scripts, and their names here.
 const LOADS: [(&str, &str); 2] =
     [("oltp_insert", "insert"), ("oltp_write_only", "oltp_write_only")];
-/// Transactions of a measurement at scale 1: with one connection, and for each one more.
+/// Transactions of a measurement at scale 1: a fixed number, and more for each connection.
 const EVENTS: (f64, f64) = (2_000.0, 250.0);
 
-/// What one measurement gave; or the median of some, each figure by itself.
+/// The figures of one measurement, or the median of several, each figure by itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Measured {
     rate: f64,
     cpu_us: f64,
-    /// Of the engine, for each commit.
+    /// Syncs of the engine per commit.
     syncs: f64,
-    /// Commits for each sync of the binary log.
+    /// Commits per sync of the binary log.
     group: f64,
 }
 
@@ -98,9 +99,9 @@ fn measure(
     command
         .arg(format!("--threads={}", clients.max(1)))
         .arg(format!("--events={events}"))
-        // Of the same round, the same rows; in each round others.
+        // The same rows for all engines in a round, other rows in each round.
         .arg(format!("--rand-seed={}", round + 1))
-        // One of two that change a row at the same time may be told to begin again.
+        // When two transactions change a row at the same time, one may have to begin again.
         .args(["--mysql-ignore-errors=1213,1020,1205", "--time=120", "run"]);
     let counts = || -> Result<[u64; 3], String> {
         Ok([
@@ -157,7 +158,7 @@ fn cells(engines: &[Engine], lines: &[Line]) -> Vec<Vec<String>> {
     cells
 }
 
-/// Of an even number the smaller one of the middle two.
+/// Of an even number of rounds, the smaller of the middle two.
 fn median(rounds: &[Measured]) -> Measured {
     let of = |figure: fn(&Measured) -> f64| {
         let mut sorted: Vec<f64> = rounds.iter().map(figure).collect();

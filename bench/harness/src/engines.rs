@@ -1,8 +1,8 @@
 //! The engines that are compared, and the settings that make the comparison fair.
 //!
-//! Purpose: one file that defines equal settings. Every engine gets the same bytes of
-//! cache, the same durability (log written at commit, synced about once a second; `make bench-commit`: synced at
-//! commit), direct I/O and, unless it is asked for, no binary log; beyond that each gets the settings that its own guides recommend for such a load on
+//! Purpose: one file that defines equal settings. Every engine gets the same bytes of cache, the same durability (log
+//! written at commit, synced about once a second; for `make bench-commit`, synced at commit), direct I/O and, unless
+//! requested, no binary log. Beyond that each engine gets the settings that its own guides recommend for such a load on
 //! fast storage, never its defaults where they are known to hurt it.
 //!
 //! Invariants
@@ -54,7 +54,7 @@ impl Engine {
         ALL.into_iter().find(|e| e.key() == key)
     }
 
-    /// The name people know it by.
+    /// The name for people.
     pub fn label(self) -> &'static str {
         match self {
             Engine::InnoDb => "InnoDB",
@@ -116,7 +116,7 @@ impl Engine {
         lines
     }
 
-    /// The line that has the log synced at each commit; it has to come after [`settings`](Self::settings).
+    /// The line that makes the engine sync its log at each commit; it has to come after [`settings`](Self::settings).
     pub fn synced_at_commit(self) -> &'static str {
         match self {
             Engine::InnoDb | Engine::InnoDbChangeBuffer => "innodb_flush_log_at_trx_commit=1",
@@ -125,7 +125,7 @@ impl Engine {
         }
     }
 
-    /// The status variable that counts syncs: of all files or, where the engine tells them apart, of its log.
+    /// The status variable that counts syncs: those of the log where the engine counts them separately, else of all files.
     pub fn syncs(self) -> &'static str {
         match self {
             Engine::InnoDb | Engine::InnoDbChangeBuffer => "Innodb_data_fsyncs",
@@ -188,7 +188,7 @@ fn myrocks(cache: u64) -> Vec<String> {
     // Four memtables fill the half: one is written while others are flushed.
     let memtable = (half / 4).max(1 << 20);
     // Partitioned filters and indexes: the block cache has 64 shards, and a filter larger than a shard
-    // (2 MiB here) would be read from disk for every question, which holds the insert at 300 rows/s.
+    // (2 MiB here) would be read from disk for every lookup, which keeps the inserts at 300 rows/s.
     vec![
         format!("rocksdb_block_cache_size={half}"),
         format!("rocksdb_db_write_buffer_size={half}"),
@@ -212,8 +212,8 @@ fn myrocks(cache: u64) -> Vec<String> {
     ]
 }
 
-/// `loose_`: a build that does not know a setting starts without it, and the driver prints the
-/// settings that the server then reports.
+/// The prefix `loose_` lets a build that does not know a setting start without it; the driver
+/// prints the settings that the server then reports.
 fn frond(cache: u64) -> Vec<String> {
     vec![
         format!("loose_frond_cache_size={cache}"),
@@ -222,17 +222,17 @@ fn frond(cache: u64) -> Vec<String> {
     ]
 }
 
-/// Where the shared objects of plugins are.
+/// Directories of the plugins' shared objects.
 #[derive(Clone, Debug)]
 pub struct PluginDirs {
-    /// Of the installed server: MyRocks.
+    /// The installed server's directory: MyRocks.
     pub server: PathBuf,
     /// The directory in which ha_frond.so was built.
     pub frond: PathBuf,
 }
 
 impl PluginDirs {
-    /// The directory for `engine`, or why its plugin cannot be loaded from there.
+    /// The directory to load `engine` from. `Err` says why its plugin cannot be loaded from there.
     pub fn for_engine(&self, engine: Engine) -> Result<PathBuf, String> {
         let dir = if engine == Engine::Frond { &self.frond } else { &self.server };
         match engine.plugin() {

@@ -1,13 +1,13 @@
 //! `frond-demo hot`: look-ups of hot rows that lie at random in a table much larger than the cache.
 //!
-//! Purpose: how many distinct hot rows an engine serves without reading. Engines that cache pages keep a page for
-//! each. For every size of the hot set each engine is warmed up and then measured, in one server.
+//! Purpose: how many distinct hot rows an engine serves without reading. Engines that cache pages keep a whole page for
+//! each hot row. For every size of the hot set each engine is warmed up and then measured, in one server.
 //!
 //! Invariants
 //!
-//! - HOT1. A hot set is a number of rows per page of 16 KiB that the cache could hold, so the figures of small and large
-//!   runs are comparable.
-//! - HOT2. Nothing is measured while an engine still works on what was loaded.
+//! - HOT1. The size of a hot set is given in rows per page of 16 KiB that the cache could hold, so the figures of small
+//!   and large runs are comparable.
+//! - HOT2. Nothing is measured while an engine still works on the rows that were loaded.
 //!
 //! Not here: the look-ups (`bench/oltp/hot.lua`). Tested below, and by hand.
 
@@ -25,15 +25,15 @@ use crate::sysbench;
 use crate::table;
 use crate::units;
 
-/// Hot rows per hundred pages of 16 KiB that the cache holds; the last is 204 800 rows of 128 MiB.
+/// Hot rows per hundred pages of 16 KiB that the cache holds; the last is 204 800 rows for a cache of 128 MiB.
 const SETS: [u64; 6] = [10, 40, 160, 640, 1250, 2500];
 const PAGE: u64 = 16 << 10;
 /// Rows of one INSERT while the table is filled.
 const CHUNK: u64 = 50_000;
-/// The least warm-up, and look-ups per hot row of it.
+/// Look-ups of a warm-up: at least this many, and so many per hot row.
 const WARM_LEAST: u64 = 20_000;
 const WARM_EACH: u64 = 6;
-/// Seconds that a warm-up takes at most.
+/// The longest time of a warm-up, in seconds.
 const WARM_SECONDS: u64 = 90;
 /// Seconds of a measurement at scale 1.
 const SECONDS: f64 = 10.0;
@@ -86,7 +86,7 @@ pub fn run(options: &Options) -> Result<bool, String> {
     Ok(engines.len() == options.engines.len())
 }
 
-/// HOT1; the last is the whole table.
+/// Sizes of the hot sets, in rows (HOT1); the last is the whole table.
 fn sets(cache: u64, rows: u64) -> Vec<u64> {
     let of = |percent: u64| (cache / PAGE * percent / 100).max(1);
     let mut sets: Vec<u64> = SETS.into_iter().map(of).filter(|hot| *hot < rows / 2).collect();
@@ -108,7 +108,7 @@ fn fill(options: &Options, server: &Server, engine: Engine) -> Result<(), String
             return Err(interrupt::MESSAGE.into());
         }
         let upto = (from + CHUNK - 1).min(options.rows);
-        // Bytes that do not pack: a cached page must not hold more rows than its size says.
+        // Random bytes do not compress: a cached page must not hold more rows than its size says.
         server.sql(&format!(
             "USE {database}; INSERT INTO {database}.hot \
              SELECT seq, seq % 1000, seq * 7919, CONCAT(UNHEX(SHA2(seq, 512)), UNHEX(SHA2(-seq, 512)), \
@@ -119,7 +119,7 @@ fn fill(options: &Options, server: &Server, engine: Engine) -> Result<(), String
     until_quiet(server)
 }
 
-/// HOT2.
+/// Waits until the server is quiet (HOT2).
 pub fn until_quiet(server: &Server) -> Result<(), String> {
     let began = Instant::now();
     let mut before = sample(server.pid())?.cpu_seconds;
@@ -151,7 +151,7 @@ fn measure(
     Ok(of(before, sample(server.pid())?, done, rate))
 }
 
-/// What the row cache costs where it does not help: uniform access with it and without it, A B A B.
+/// Measures the cost of the row cache where it does not help: uniform access with it and without it, A B A B.
 fn without_rows(options: &Options, server: &Server) -> Result<(), String> {
     let mut sums = [[0.0; 3]; 2];
     for round in 0..4 {

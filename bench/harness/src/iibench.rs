@@ -74,9 +74,9 @@ impl Drop for WorkDir {
     }
 }
 
-/// Runs everything. `Ok(false)` when a table had the wrong content, or Frond was asked for and did
-/// not run: a missing rival is a gap in the comparison, a missing Frond is a failure. Nor when a limit
-/// is missed and `limits` is set.
+/// Runs everything. `Ok(false)` when a table had the wrong content, when Frond was requested and did
+/// not run, or when `limits` is set and one was missed. A missing rival is only a gap in the
+/// comparison.
 pub fn run(options: &Options) -> Result<bool, String> {
     let start = Instant::now();
     fs::create_dir_all(&options.out).map_err(|e| format!("{}: {e}", options.out.display()))?;
@@ -126,7 +126,8 @@ pub fn run(options: &Options) -> Result<bool, String> {
     finish(options, &setup, &results)
 }
 
-/// Seconds for the inserts of `engine` (0: no limit), with `left` engines to go including it.
+/// Seconds for the inserts of `engine` (0: no limit), when `left` engines, itself included, are still
+/// to run.
 fn cap_seconds(options: &Options, engine: Engine, elapsed: u64, left: u64) -> u64 {
     match options.cap {
         Some(cap) => cap,

@@ -1,4 +1,4 @@
-//! Ctrl-C, SIGTERM and SIGHUP: a flag that every wait looks at.
+//! Ctrl-C, SIGTERM and SIGHUP set a flag that every wait checks.
 //!
 //! Invariant: the handler does nothing but set the flag, so that servers are stopped in order by the
 //! code that started them.

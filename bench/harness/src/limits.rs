@@ -1,15 +1,15 @@
 //! The limits that Frond must reach beside its rivals, and whether a run reached them.
 //!
-//! Purpose: `make bench-iibench` fails when a limit is missed; a printed ratio alone would not
-//! fail. The limits are for 10 million rows and 256 MiB of cache, where the table no longer fits in
-//! memory; smaller runs have the same limits but say little.
+//! Purpose: `make bench-iibench` fails when a limit is missed; printing a ratio alone would not fail.
+//! The limits are meant for 10 million rows and 256 MiB of cache, where the table no longer fits in
+//! memory; smaller runs are held to the same limits, but they say little.
 //!
 //! Tested below.
 
 use crate::result::EngineResult;
 use crate::units;
 
-/// Cache that is configured, and what the server may use besides, itself included as it was at its start.
+/// Bytes that the server may use besides the configured cache, its memory right after the start included.
 pub const MEMORY_BESIDES: u64 = 150 << 20;
 
 #[derive(Debug, PartialEq)]
@@ -30,7 +30,7 @@ fn quotient(what: &str, value: f64, least: bool, limit: f64) -> Verdict {
     }
 }
 
-/// Seconds from the first insert until `rows` were there, between two points as if at a steady rate.
+/// Seconds from the first insert until `rows` were there, interpolated between two points.
 fn seconds_until(result: &EngineResult, rows: u64) -> Option<f64> {
     let (mut before_rows, mut before) = (0, 0.0);
     for p in &result.points {
@@ -43,7 +43,8 @@ fn seconds_until(result: &EngineResult, rows: u64) -> Option<f64> {
     None
 }
 
-/// Rate over the last million rows, over that of the second million. `None` below three million.
+/// The rate over the last million rows divided by that over the second million. `None` below three
+/// million rows.
 fn decline(result: &EngineResult) -> Option<f64> {
     let last = result.points.last()?.rows;
     if last < 3_000_000 {

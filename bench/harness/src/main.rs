@@ -1,8 +1,8 @@
 //! `frond-demo`: benchmarks Frond and its rivals in one run and reports ratios.
 //!
 //! Purpose: `make demo` (iiBench), `make bench-oltp`, `make bench-commit`, `make bench-hot`, `make bench-scale` and
-//! `make bench-tpch`. Absolute numbers depend on the
-//! machine; ratios from one run on one machine do not lie as easily.
+//! `make bench-tpch`. Absolute numbers depend on the machine; ratios from one run on one machine are harder to
+//! misread.
 //!
 //! Not here: install or build anything (scripts/demo.sh, scripts/oltp.sh).
 

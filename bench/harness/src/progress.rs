@@ -60,7 +60,7 @@ impl Progress {
         }
     }
 
-    /// Nothing came: keeps the clock moving, so that a stalled server is seen to stall.
+    /// No line came: redraws the clock, so that a stalled server is seen to stall.
     pub fn tick(&mut self, _rss_bytes: u64) {
         self.draw();
     }

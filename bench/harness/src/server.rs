@@ -59,7 +59,8 @@ impl Site {
             .arg(format!("--datadir={}", template.display()))
             .args(["--auth-root-authentication-method=normal", "--skip-test-db"])
             .arg("--innodb-log-file-size=8M")
-            // A server deletes what it finds in its temporary directory, even what is another one's that runs.
+            // At its start a server deletes its temporary files in its temporary directory, even those of
+            // another running server.
             .env("TMPDIR", work)
             .stdin(Stdio::null())
             .stdout(out)
@@ -113,7 +114,7 @@ impl Server {
     pub fn kill(&mut self) -> Result<(), String> {
         self.child.kill().map_err(|e| format!("cannot kill the server: {e}"))?;
         self.child.wait().map_err(|e| format!("the killed server does not end: {e}"))?;
-        // It would be taken for the new server's.
+        // An old socket would be taken for the new server's.
         let _ = fs::remove_file(&self.socket);
         Ok(())
     }

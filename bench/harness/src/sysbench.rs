@@ -7,8 +7,8 @@ pub fn rate(text: &str) -> Option<f64> {
     after(text, "queries:")?.split_once('(')?.1.split_whitespace().next()?.parse().ok()
 }
 
-/// Number of events (transactions), at least one, and how many there were per second. Also of scripts
-/// whose queries are no transactions to sysbench.
+/// Number of events (transactions), at least one, and events per second. Works also for scripts
+/// whose queries sysbench does not count as transactions.
 pub fn events(text: &str) -> Option<(u64, f64)> {
     let seconds: f64 = after(text, "total time:")?.trim().strip_suffix('s')?.parse().ok()?;
     let events: u64 = after(text, "total number of events:")?.trim().parse().ok()?;

@@ -1,10 +1,10 @@
 //! `cargo run --release -p frond-micro --example checkpoint [runs]`
 //!
-//! What a checkpoint of a tree of synthetic metadata costs, what opening it costs, and its memory. Commits wait while
-//! the version is taken. Then the same for the block map of a table file with as many blocks.
+//! Prints the cost of a checkpoint of a tree of synthetic metadata, the cost of opening it, and its memory. Commits
+//! wait while the version is taken. Then the same for the block map of a table file with as many blocks.
 //!
-//! The first times are the thread's processor time (Linux), so that a busy machine matters less; the system counts it
-//! in steps of some milliseconds. Those behind it are by the clock.
+//! The first of two times is the thread's processor time (Linux), so that a busy machine matters less; the system
+//! counts it in steps of some milliseconds. The second is by the clock.
 
 // A stand-alone measuring program: there is no simulated clock to go through.
 #![allow(clippy::disallowed_methods)]
@@ -67,7 +67,7 @@ fn block_map(count: u64) -> Result<()> {
 
 fn main() {
     let runs: u64 = std::env::args().nth(1).and_then(|a| a.parse().ok()).unwrap_or(1_000_000);
-    // First, while no memory was used and given back.
+    // This comes first: freed memory would distort the figures.
     if let Err(e) = block_map(runs) {
         println!("{e}");
     }
@@ -91,7 +91,7 @@ fn main() {
     store("first checkpoint");
     let leaves = stats.leaves;
     for share in [10_000, 1000, 100, 10] {
-        // All over the place; a leaf that was met before has changed already.
+        // Leaves at random places; a leaf that comes twice is already changed the second time.
         let some =
             (0..leaves / share).map(|n| n.wrapping_mul(0x9e37_79b9_7f4a_7c15 + share) % leaves);
         if let Err(e) = synthetic::change(&tree, some) {

@@ -1,9 +1,9 @@
 //! `cargo run --release -p frond-micro --example flush_model -- [NAME=NUMBER ...]`
 //!
-//! What a secondary index on random values writes as it grows, by the engine's own planner and router with
-//! counts in place of entries (`engine/tree/src/counted.rs`). A line at each size: rewrites of an entry since
-//! the start and since the line before, mean delta run of a leaf, jobs and syncs per freeze, bytes of trunk edits
-//! in the log per entry, and the runs that a read has to look into.
+//! Models the writes of a growing secondary index on random values, with the engine's own planner and router and
+//! with counts in place of entries (`engine/tree/src/counted.rs`). A line for each size: rewrites of an entry
+//! since the start and since the previous line, mean delta run of a leaf, jobs and syncs per freeze, bytes of
+//! trunk edits in the log per entry, and the runs that a read has to look into.
 //!
 //! Options: `rows` (the largest size), `freeze` (entries of a write buffer), `stored`, `estimated` and `logical`
 //! (hundredths of a byte per entry), and those of a tree's shape: `fanout`, `node_runs`, `leaf_runs`, `alpha`,

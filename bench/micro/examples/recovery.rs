@@ -1,15 +1,16 @@
 //! `cargo run --release -p frond-micro --example recovery [DIRECTORY] [KIND,...]`
 //!
-//! How fast a log is replayed, by what it holds, with one thread and with two. For each kind a database is filled so that
-//! all of its changes are in the log alone, closed, and opened again for reading only, which writes nothing: so each
-//! opening finds the same log. Costs and their sum over all threads are printed per log byte, record and entry.
+//! Measures the speed of log replay for several kinds of content, with one thread and with two. For each kind a database
+//! is filled so that all its changes are in the log alone, closed, and opened again for reading only. That writes
+//! nothing, so each opening finds the same log. Costs and their sum over all threads are printed per log byte, record and
+//! entry.
 //!
 //! ```text
 //! rows      four trees, transactions of 1000 rows (the shape of iiBench)
 //! updates   one row of 100 000 in each transaction
 //! large     four trees, transactions of 100 000 rows
 //! tables    3000 tables with files, one row in each changed in a transaction of its own
-//! target    not replay: what a target costs. The rows of the first kind with 1 GiB of cache and several targets
+//! target    no replay: the cost of a recovery target. The rows of the first kind, 1 GiB of cache, several targets
 //! ```
 
 // A stand-alone measuring program: there is no simulated clock to go through.
@@ -73,7 +74,7 @@ fn create(engine: &Engine, name: String) -> Result<Arc<Table>> {
     })
 }
 
-/// Four trees; the first one ascends.
+/// Fills four trees; the keys of the first one ascend.
 fn rows(engine: &Engine, count: u64, each: u64, mut committed: impl FnMut(f64)) -> Result<()> {
     let tables =
         (0..4).map(|n| create(engine, format!("t{n}"))).collect::<Result<Vec<Arc<Table>>>>()?;
@@ -100,14 +101,14 @@ fn rows(engine: &Engine, count: u64, each: u64, mut committed: impl FnMut(f64)) 
     Ok(())
 }
 
-/// Bytes that the process has had written to disk.
+/// Bytes that the process has written to disk so far.
 fn written() -> u64 {
     let text = std::fs::read_to_string("/proc/self/io").unwrap_or_default();
     let line = text.lines().find_map(|l| l.strip_prefix("write_bytes: "));
     line.and_then(|n| n.parse().ok()).unwrap_or(0)
 }
 
-/// What is written, and how even it goes, with a target.
+/// Prints how much is written, and how evenly, with a recovery target.
 fn target(dir: &Path, seconds: u64) -> Result<()> {
     let options = Options { cache_bytes: 1 << 30, recovery_target: seconds, ..options(2) };
     let engine = open(dir, options)?;

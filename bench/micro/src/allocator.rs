@@ -1,8 +1,9 @@
 //! The allocator benchmark: the same work for [`ExtentTree`] and [`LinearFirstFit`], side by side.
 //!
-//! A file is filled with extents and every second one freed, so that as many holes as extents remain.
-//! Most holes are smaller than the next request, as in a file that was changed for long: first fit
-//! must then skip nearly all of them. Both must place every extent alike; that is asserted.
+//! A file is filled with extents, and every second one is freed, so that as many holes as extents
+//! remain. Most holes are smaller than the next request, as in a file with a long history of changes:
+//! first fit must then skip nearly all of them. Both allocators must place every extent alike; that
+//! is asserted.
 
 use std::fmt;
 use std::time::Duration;
@@ -139,7 +140,7 @@ fn drive(
     let mut figures = AllocatorFigures::default();
     let mut places = Vec::with_capacity(options.pairs);
     let (mut alloc_time, mut free_time, mut steps) = (Duration::ZERO, Duration::ZERO, 0);
-    // Timed in batches, so that the clock's own cost vanishes.
+    // Timed in batches, so that the cost of reading the clock vanishes.
     const BATCH: usize = 100;
     for _ in 0..options.pairs.div_ceil(BATCH) {
         let victims: Vec<Extent> = (0..BATCH.min(live.len()))

@@ -33,7 +33,7 @@ pub struct Figures {
     pub drop_ms: f64,
     /// Changing a row in a batch of its own, and reading it, again and again.
     pub hot_ns: f64,
-    /// Bytes that 100 thousand changes of a row have left behind.
+    /// Bytes left behind by 100 thousand changes of one row.
     pub hot_bytes: u64,
 }
 
@@ -90,7 +90,7 @@ pub fn run(entries: u64, now: &dyn Fn() -> u64) -> Figures {
     let overhead = |b: &WriteBuffer| b.bytes() as f64 / n - (KEY + 8) as f64;
     let overhead_bytes = overhead(&buffer);
 
-    // Every key inserted comes again: the generator is started over.
+    // Restarting the generator repeats the inserted keys.
     let reads = (entries / 10).clamp(1, 500_000);
     let mut numbers = Numbers(1);
     let keys: Vec<_> = (0..reads).map(|_| random_key(&mut numbers)).collect();
@@ -167,7 +167,7 @@ pub fn run(entries: u64, now: &dyn Fn() -> u64) -> Figures {
     }
 }
 
-/// The published sequence, at which everybody reads.
+/// The published sequence, at which all readers read.
 #[derive(Default)]
 struct Published(AtomicU64);
 
@@ -177,8 +177,8 @@ impl Readers for Published {
     }
 }
 
-/// One row of 20 thousand is changed 100 thousand times, and read each time: nanoseconds for both, and the
-/// bytes that the changes have left behind.
+/// Changes one row of 20 thousand 100 thousand times, and reads it each time. Returns nanoseconds per
+/// change and read, and the bytes that the changes left behind.
 fn hot_row(now: &dyn Fn() -> u64) -> (f64, u64) {
     const CHANGES: u64 = 100_000;
     let published = Arc::new(Published::default());

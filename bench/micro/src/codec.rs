@@ -1,9 +1,9 @@
 //! The codec benchmark: index entries of the insert benchmark through decode, 4-way merge,
 //! reduction and encode.
 //!
-//! The threshold of the run format: at least 10 million entries per second on one core, at most 9 bytes
-//! stored per entry, both for runs spread over the whole key space (what a write buffer becomes)
-//! and for dense ones (what a leaf is merged into). Times come from the caller's clock.
+//! The threshold of the run format: at least 10 million entries per second on one core, and at most 9
+//! bytes stored per entry, both for runs spread over the whole key space (as a write buffer becomes)
+//! and for dense ones (as they are merged into a leaf). Times come from the caller's clock.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,7 +1,7 @@
-//! Benchmarks of single parts of the engine, without files: `frond bench codec`, `allocator`, `buffer` run them,
-//! and `cargo run --release -p frond-micro --example NAME` runs those for developers.
+//! Benchmarks of single parts of the engine, without files. `frond bench codec`, `allocator` and `buffer` run
+//! some of them; `cargo run --release -p frond-micro --example NAME` runs the others, which are for developers.
 //!
-//! None reads a clock; the caller brings one.
+//! None of them reads a clock; the caller passes one.
 #![forbid(unsafe_code)]
 
 pub mod allocator;

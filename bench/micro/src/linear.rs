@@ -1,6 +1,6 @@
-//! The allocator that [`frond_space::ExtentTree`] replaces: a sorted array of used extents searched from the
-//! front. Correct, compact, and linear in the number of extents; the tree is measured against it and checked
-//! by it: both must place every extent alike.
+//! The allocator that [`frond_space::ExtentTree`] replaces: a sorted array of used extents, searched from
+//! the front. It is correct, compact, and linear in the number of extents. The tree is measured against it
+//! and checked by it: both must place every extent alike.
 
 use frond_space::Extent;
 

@@ -1,4 +1,4 @@
-//! Measures the lock table and the write set. The caller brings the clock.
+//! Measures the lock table and the write set. The caller passes the clock.
 
 use std::time::Duration;
 
@@ -8,11 +8,11 @@ use frond_txn::{LockOptions, LockTable, RowMode, TxnId, Wait, WriteSet};
 /// Nanoseconds per lock, transaction or row.
 #[derive(Clone, Copy, Debug)]
 pub struct Figures {
-    /// A new X lock on a 12-byte key without conflict, and its release, of transactions with
+    /// A new X lock on a 12-byte key, without conflict, and its release; in transactions with
     /// 1000 locks.
     pub lock_ns: f64,
     pub release_ns: f64,
-    /// A transaction of one lock: locker, intention, lock, release.
+    /// A transaction with one lock: locker, intention lock, lock, release.
     pub single_ns: f64,
     /// A put of a 12-byte key and a 100-byte value, ascending, in transactions of 1000.
     pub put_ns: f64,

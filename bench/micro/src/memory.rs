@@ -1,4 +1,4 @@
-//! Runs in memory. Every page read parses anew, as without a cache.
+//! Runs in memory. Every page read parses the page anew, as without a cache.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};

@@ -1,7 +1,8 @@
-//! `verify --against-server`: a backup and a running server, at one position of the server's binary log.
+//! `verify --against-server`: compares a backup with a running server, both at one position of the server's binary log.
 //!
-//! The server's snapshot has a position of its binary log. The backup, restored, gets all that was logged from its own position to that
-//! one; then both have the same rows. Rejected: comparing at once and naming what differs, as every change since would.
+//! A snapshot of the server has a position in its binary log. The backup is restored, and all that was logged between its own position
+//! and that one is replayed into it; then both have the same rows. Rejected: comparing at once and naming differences, as every later
+//! change would be one.
 
 use super::args::VerifyArgs;
 use super::chain::Chain;
@@ -13,7 +14,7 @@ use super::restore::Lay;
 use crate::digest::live::connect::Server;
 use crate::out::{Failure, Outcome};
 
-/// Returns the differences; `told` gets what was compared.
+/// Returns the differences; `told` gets lines about what was compared.
 pub fn run(args: &VerifyArgs, chain: &Chain, told: &mut Vec<String>) -> Outcome<Vec<String>> {
     let manifest = &chain.manifest;
     let Some(from) = &manifest.binlog else {
@@ -34,7 +35,7 @@ pub fn run(args: &VerifyArgs, chain: &Chain, told: &mut Vec<String>) -> Outcome<
         quiet: args.quiet,
         threads: args.threads,
     };
-    // The copy takes long: the snapshot, which holds old versions of rows, is taken behind it.
+    // Copying takes long. The snapshot keeps old versions of rows alive, so it is taken afterwards.
     how.lay(chain, None)?;
     server.run("START TRANSACTION WITH CONSISTENT SNAPSHOT")?;
     let status = |server: &mut Server, name: &str| {
@@ -85,7 +86,7 @@ pub fn run(args: &VerifyArgs, chain: &Chain, told: &mut Vec<String>) -> Outcome<
             Ok(is) if is == want => compared += 1,
             Ok(is) => differ
                 .push(format!("table {place}: checksum {is} in the server, {want} in the backup")),
-            // DDL after the snapshot.
+            // DDL after the snapshot can make a comparison impossible.
             Err(e) => told.push(format!("not compared: {place}: {e}")),
         }
     }

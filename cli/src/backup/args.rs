@@ -11,8 +11,8 @@ use crate::out::{parse_bytes, parse_count};
 
 /// Back up a running server, exactly and verifiably
 ///
-/// A backup holds what was committed at one moment, with its binary log position and GTID: Frond's tables, and everything else
-/// through mariadb-backup or, where no other engine holds data, with what a server needs to start. It is copied from the server's
+/// A backup holds what was committed at one moment, with its binary log position and GTID. It has Frond's tables and everything else:
+/// through mariadb-backup or, where no other engine holds data, the files that a server needs to start. It is copied from the server's
 /// data directory, so this runs on the server's machine, as a user who can read that directory.
 #[derive(Subcommand)]
 pub enum BackupCommand {
@@ -30,14 +30,14 @@ pub enum BackupCommand {
 
 /// Back up everything into a new directory
 ///
-/// Without other engines' tables the server's own files are copied under BACKUP STAGE; otherwise mariadb-backup is run for them
-/// (into DIR/server), and Frond's part is of the moment at which that one is consistent. Commits are blocked for milliseconds in the first
+/// Without other engines' tables the server's own files are copied under BACKUP STAGE; otherwise mariadb-backup copies them (into
+/// DIR/server), and Frond's part has the moment at which that copy is consistent. Commits are blocked for milliseconds in the first
 /// case, and as long as mariadb-backup blocks them in the second.
 ///
 /// DIR/manifest.json is written last: a directory without it is no backup. After a failure DIR is emptied. With --compress or --key-file the backup
-/// is one file, DIR/backup.frb, which gets this name last.
+/// is one file, DIR/backup.frb, which gets this name when it is complete.
 ///
-/// The account needs RELOAD, PROCESS and BINLOG MONITOR; with mariadb-backup what that one needs, too.
+/// The account needs RELOAD, PROCESS and BINLOG MONITOR, and with mariadb-backup also the privileges that mariadb-backup needs.
 ///
 /// Exit status: 0 done, 2 not done.
 #[derive(Args)]
@@ -57,9 +57,9 @@ pub struct FullArgs {
 
 /// Back up what changed since another backup
 ///
-/// Blocks of Frond's tables never change once they are written: those that the base has are named in the manifest and not read
-/// again. All the rest (log, images, the server's other files) is copied anew. To restore or verify it, the base and the
-/// backups that it is based on have to be there, in the same parent directory or named with --chain.
+/// Blocks of Frond's tables never change once they are written: blocks that the base has are named in the manifest and not read
+/// again. Everything else (log, images, the server's other files) is copied anew. To restore or verify the backup, its base and the
+/// backups that the base is based on have to be there, in the same parent directory or named with --chain.
 ///
 /// Exit status: 0 done, 2 not done.
 #[derive(Args)]
@@ -69,7 +69,7 @@ pub struct IncrementalArgs {
     /// The directory to make; it must not exist, or be empty
     #[arg(value_hint = ValueHint::DirPath, required_unless_present = "stream", conflicts_with = "stream")]
     pub dir: Option<PathBuf>,
-    /// The backup that has the rest: full or incremental
+    /// The backup that has the remaining blocks: full or incremental
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub base: PathBuf,
     #[command(flatten)]
@@ -79,7 +79,7 @@ pub struct IncrementalArgs {
 /// How to copy, and from where.
 #[derive(Args)]
 pub struct HowArgs {
-    /// To standard output, for `frond backup receive` at the other end of a pipe, or for a file NAME.frb
+    /// Write to standard output, for `frond backup receive` at the other end of a pipe, or for a file NAME.frb
     #[arg(long)]
     pub stream: bool,
     /// Pack the backup into one file, DIR/backup.frb, compressed with zstd
@@ -92,8 +92,8 @@ pub struct HowArgs {
     /// Threads that copy, compress and encrypt
     #[arg(long, value_name = "N", default_value = "1", value_parser = parse_threads)]
     pub threads: usize,
-    /// Where a packed backup or a stream has the server's own and other engines' files for a while; DIR, or the
-    /// directory for temporary files, unless told
+    /// Where the server's own and other engines' files are kept while a packed backup or a stream is made (default: DIR,
+    /// or the directory for temporary files)
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub work: Option<PathBuf>,
     /// Bytes per second to copy at most (not for mariadb-backup)
@@ -138,14 +138,14 @@ pub struct ListArgs {
 
 /// Verify a backup without a server
 ///
-/// Reads everything: the checksums of all files and blocks, then all that `frond check` reads (each page, tree, row and index), with
-/// what it is based on put together in memory, and counts each table's rows. Files of mariadb-backup are compared with their checksums.
+/// Reads everything: the checksums of all files and blocks, then all that `frond check` reads (each page, tree, row and index), and counts
+/// each table's rows. An incremental backup is put together with its base in memory. Files of mariadb-backup are compared with their checksums.
 ///
-/// With --against-server also: restores the backup beside it, replays the server's binary logs since then on a private server, and
-/// compares the checksum of every Frond table with that of a snapshot of the running server. That needs the space of the
+/// With --against-server the backup is also restored beside itself, the server's binary logs since then are replayed on a private server, and
+/// the checksum of every Frond table is compared with that of a snapshot of the running server. This needs the space of the
 /// backup, and the rights to SELECT, RELOAD and BINLOG MONITOR.
 ///
-/// Exit status: 0 sound, 1 damaged (what is named), 2 could not be done.
+/// Exit status: 0 sound, 1 damaged (the output names the damage), 2 could not be done.
 #[derive(Args)]
 pub struct VerifyArgs {
     /// The backup: a directory, or a file that a stream was written to
@@ -163,10 +163,10 @@ pub struct VerifyArgs {
     /// Only checksums
     #[arg(long)]
     pub quick: bool,
-    /// Compare with a running server, too: the one it was made of, or one that replicates from it
+    /// Also compare with a running server: the one that was backed up, or a replica of it
     #[arg(long)]
     pub against_server: bool,
-    /// Where to restore it for that; beside the backup unless told
+    /// Where to restore the backup for that (default: beside the backup)
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub work: Option<PathBuf>,
     /// The server's port
@@ -186,7 +186,7 @@ pub struct VerifyArgs {
 
 /// Make a data directory from a backup
 ///
-/// Verifies each block as it is copied. Files of mariadb-backup are copied and prepared with it. The server recovers the rest when
+/// Verifies each block as it is copied. Files of mariadb-backup are copied and prepared with mariadb-backup. The server recovers the rest when
 /// it starts. The backup is not changed. The command then says what to do next: ownership, start, and the position for a replica.
 ///
 /// With --until the binary logs since the backup are replayed with mariadb-binlog into a private server on the new directory, up to a GTID
@@ -236,7 +236,7 @@ pub struct RestoreArgs {
 /// Make a full backup of an incremental one
 ///
 /// Copies a backup, put together with those that it is based on, to a new directory, verifying each block. The result has the same moment
-/// and needs no other backup; the members of the chain are not changed, and may be removed then. No server is needed.
+/// and needs no other backup. The members of the chain are not changed; they may be removed afterwards. No server is needed.
 ///
 /// Exit status: 0 done, 2 not done.
 #[derive(Args)]
@@ -277,9 +277,9 @@ pub enum Through {
 
 /// Put one table of a backup into a running server
 ///
-/// The table's part of the backup is restored beside it, and a private server is started on that. From there the table goes into the
-/// running server, where it must not exist: as a dump, or as its files, which the server imports. Both are compared afterwards. For a table of
-/// Frond only its own blocks are copied; with --until, and for other engines' tables, the whole backup is.
+/// The table's part of the backup is restored beside it, and a private server is started on that. From there the table is moved into the
+/// running server, where it must not exist: as a dump, or as its files, which the server imports. Both copies are compared afterwards. For a
+/// table of Frond only its own blocks are copied; with --until, and for other engines' tables, the whole backup is copied.
 ///
 /// The account needs CREATE, ALTER, INSERT, SELECT, DROP and TRIGGER in the database.
 ///
@@ -314,10 +314,10 @@ pub struct ExtractArgs {
     /// Binary logs, or a directory that has them; may be given again
     #[arg(long, value_name = "PATH", value_hint = ValueHint::AnyPath, requires = "until")]
     pub binlogs: Vec<PathBuf>,
-    /// How it comes into the server; import, which is faster, where the server writes no binary log, else dump
+    /// How the table gets into the server (default: import, which is faster, if the server writes no binary log, else dump)
     #[arg(long, value_name = "WAY", value_enum)]
     pub through: Option<Through>,
-    /// Where to restore; beside the backup unless told
+    /// Where to restore (default: beside the backup)
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub work: Option<PathBuf>,
     /// The program that prepares other engines' files
@@ -337,8 +337,8 @@ pub struct ExtractArgs {
 
 /// Remove backups that are not needed any more
 ///
-/// Keeps the newest backup of each of the last N days and weeks (UTC; weeks begin on Monday) that have one, the newest of all, and
-/// what those are based on. Says what it would remove; --delete removes it.
+/// Keeps the newest backup of each of the last N days and weeks (UTC; weeks begin on Monday) that have one, the newest of all, and the
+/// backups that those are based on. Prints what it would remove; --delete removes it.
 ///
 /// Exit status: 0 done, 2 not done.
 #[derive(Args)]
@@ -362,12 +362,12 @@ pub struct KeepArgs {
 
 /// Receive the stream of a backup
 ///
-/// Reads what `frond backup full --stream` or `incremental --stream` writes, or the file of a packed backup, from standard input,
-/// verifies every part of it as it arrives (no key is needed) and keeps it as DIR/backup.frb, which all other commands read. It gets this
-/// name when the end of the stream has come: a stream that was cut off is refused, and what came of it is no backup.
+/// Reads the output of `frond backup full --stream` or `incremental --stream`, or the file of a packed backup, from standard input,
+/// verifies every part of it as it arrives (no key is needed) and keeps it as DIR/backup.frb, which all other commands read. The file gets
+/// this name when the end of the stream has come. A stream that was cut off is refused, and what arrived of it is no backup.
 ///
-/// A server's stream cannot go on later, as the server lets go of its moment when the pipe breaks. That of a file can:
-/// --received says how many bytes are here, and --resume takes those that follow.
+/// A server's stream cannot be resumed, because the server releases the backup's moment when the pipe breaks. The stream of a file can:
+/// --received says how many bytes are here, and --resume takes the bytes that follow.
 ///
 /// Exit status: 0 received whole, 2 not.
 #[derive(Args)]

@@ -1,7 +1,7 @@
 //! A backup put together with those that it is based on, as one directory for reading.
 //!
-//! - BH1. Members are found by the ids in the newest manifest, wherever they are; one that is missing or has another id is
-//!   refused by name.
+//! - BH1. Members are found by the ids in the newest manifest, wherever they are; a member that is missing or has another
+//!   id is refused by name.
 //! - BH2. Nothing is ever written to a member.
 
 use std::collections::HashMap;
@@ -21,9 +21,9 @@ use crate::out::{Failure, Outcome};
 
 /// A backup and its members.
 pub struct Chain {
-    /// The newest.
+    /// The manifest of the backup itself, which is the newest.
     pub manifest: Manifest,
-    /// By their place in the chain; the last one is the backup itself.
+    /// In the order of the chain; the last one is the backup itself.
     pub members: Vec<Member>,
 }
 
@@ -110,7 +110,7 @@ impl Chain {
         Ok(ChainVfs { machine, stores, tables, plain })
     }
 
-    /// A file that is no table's, put together.
+    /// A file that is not a table's, put together from the members.
     pub fn plain(&self, path: &str, file: &PlainFile) -> io::Result<ReadOnly<Assembled>> {
         let stores: Vec<_> = self.members.iter().map(|member| &member.store).collect();
         Assembled::plain(path, file, &stores)
@@ -137,7 +137,7 @@ impl ChainVfs {
     }
 }
 
-/// In a backup.
+/// The path inside a backup.
 fn inside(name: &str) -> String {
     format!("frond/{name}")
 }
@@ -206,7 +206,7 @@ impl Vfs for ChainVfs {
     }
 }
 
-/// A file whose parts are in several backups; zeros between them.
+/// A file whose parts are in several backups; gaps between the parts read as zeros.
 pub struct Assembled {
     len: u64,
     /// Offset, length, member; ascending.

@@ -1,4 +1,4 @@
-//! Options of a stock client that connects as this program does.
+//! The options that make a stock client connect as this program does.
 
 use std::path::Path;
 use std::process::Command;
@@ -7,7 +7,7 @@ use super::copy;
 use crate::connection::ConnectionArgs;
 use crate::out::Outcome;
 
-/// Adds them. Option files are named before all others, by the caller.
+/// Adds the options. The caller adds those for option files, which must come first.
 ///
 /// # Errors
 /// The password's file cannot be read.
@@ -27,7 +27,7 @@ pub fn connect(way: &ConnectionArgs, port: Option<u16>, client: &mut Command) ->
     Ok(())
 }
 
-/// A password.
+/// The first line of a file: a password.
 fn first_line(path: &Path) -> Outcome<String> {
     Ok(copy::text(path)?.lines().next().unwrap_or_default().to_string())
 }

@@ -15,12 +15,12 @@ use crate::out::{bytes, Failure, Outcome};
 /// Bytes read at a time.
 pub const PIECE: usize = 4 << 20;
 
-/// Where a failure happened.
+/// For `map_err`: a failure while `doing` something with `path`.
 pub fn failed<'a>(doing: &'a str, path: &'a Path) -> impl Fn(std::io::Error) -> Failure + 'a {
     move |e| Failure::Request(format!("{doing} {}: {e}", path.display()))
 }
 
-/// Receives the progress.
+/// Where progress is shown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Show {
     Nobody,
@@ -41,7 +41,7 @@ impl Show {
     }
 }
 
-/// Limits the rate and shows progress; of all threads that have a clone of it.
+/// Limits the rate and shows progress. All threads with a clone share the limit.
 #[derive(Clone)]
 pub struct Meter(Arc<Inner>);
 
@@ -67,7 +67,7 @@ struct Progress {
 }
 
 impl Meter {
-    /// `place`: any directory that exists.
+    /// `place`: any existing directory.
     pub fn new(place: &Path, rate: Option<u64>, show: Show) -> Outcome<Meter> {
         let clock = OsVfs::new(place).map_err(failed("open", place))?;
         let began = clock.now();
@@ -88,13 +88,13 @@ impl Meter {
         self.0.done.load(Relaxed)
     }
 
-    /// `more` bytes are to come.
+    /// Adds `more` bytes to the total that is expected.
     pub fn expect(&self, more: u64) {
         self.0.total.store(self.done() + more, Relaxed);
     }
 
-    /// Runs `what` without the limit of the rate: for what the server's commits wait for. Its bytes count, so
-    /// what comes later waits for them.
+    /// Runs `what` without the limit of the rate, because the server's commits wait for it. Its bytes count, so
+    /// later copies wait for them.
     pub fn unlimited<T>(&self, what: impl FnOnce(&Meter) -> T) -> T {
         let rate = self.0.rate.swap(0, Relaxed);
         let done = what(self);
@@ -123,7 +123,7 @@ impl Meter {
             Show::Events => Duration::from_secs(1),
         };
         let now = self.0.clock.now();
-        // Another thread shows it.
+        // Another thread is showing the progress.
         let Ok(mut last) = self.0.shown.try_lock() else { return };
         if now.saturating_sub(*last) < every {
             return;
@@ -153,7 +153,7 @@ impl Meter {
         eprint!("\r\x1b[K{}{of}, {}/s", bytes(done), bytes(rate as u64));
     }
 
-    /// Tells a program that something happened.
+    /// Writes an event for the program that reads standard error.
     pub fn event(&self, what: &impl Serialize) {
         if let (Show::Events, Ok(text)) = (self.0.show, serde_json::to_string(what)) {
             eprintln!("{text}");
@@ -171,7 +171,7 @@ impl Meter {
         self.0.clock.now().saturating_sub(self.0.began).as_secs_f64()
     }
 
-    /// For the start of threads.
+    /// The machine's file system and threads.
     pub fn machine(&self) -> &OsVfs {
         &self.0.clock
     }
@@ -201,7 +201,8 @@ pub fn range(
     Ok(all.end())
 }
 
-/// Of bytes that come in pieces of [`PIECE`]: the checksum of one, or that of the checksums of several.
+/// The checksum of bytes that come in pieces of [`PIECE`]: that of the one piece, or that of the checksums of
+/// several.
 #[derive(Clone, Default)]
 pub struct Checksum(pub Vec<u64>);
 
@@ -254,10 +255,10 @@ pub fn remove(path: &Path) -> Outcome<()> {
     vfs.remove(&name).map_err(failed("remove", path))
 }
 
-/// Threads that wait for the disk at once: file systems make several files durable with one write of their journal.
+/// Threads that sync at the same time: file systems make several files durable with one write of their journal.
 const SYNCING: usize = 16;
 
-/// Files, the next one, and why one could not be synced.
+/// The files, the index of the next one, and the first failure.
 type Syncing = (Vec<PathBuf>, AtomicUsize, Mutex<Option<String>>);
 
 /// Makes all files below `dir` durable.
@@ -289,7 +290,7 @@ pub fn sync(path: &Path) -> Outcome<()> {
     open(path, OpenHow::WRITE)?.sync().map_err(failed("sync", path))
 }
 
-/// Copies a file to a new one; not synced, for what is copied while somebody waits.
+/// Copies a file to a new one without a sync, for copies that somebody waits for.
 pub fn unsynced(from: &Path, to: &Path, meter: &Meter) -> Outcome<PlainFile> {
     let source = open(from, OpenHow::READ)?;
     let len = source.len().map_err(failed("read", from))?;
@@ -361,7 +362,7 @@ pub fn new_directory(dir: &Path, what: &str) -> Outcome<()> {
     }
 }
 
-/// Makes directories and what is in them durable, `dir` included.
+/// Makes directories and their entries durable, `dir` included.
 pub fn sync_directories(dir: &Path) -> Outcome<()> {
     let mut todo = vec![dir.to_path_buf()];
     while let Some(place) = todo.pop() {

@@ -1,7 +1,7 @@
-//! `extract`: one table of a backup into a running server.
+//! `extract`: moves one table of a backup into a running server.
 //!
-//! - EX1. The table is made under a name of its own and renamed when it is whole, which fails if there is one of its name by then. So nothing
-//!   that is not whole has its name, and nobody else's table is dropped when the command fails.
+//! - EX1. The table is made under a temporary name and renamed when it is whole; the rename fails if the final name exists by then. So
+//!   no incomplete table ever has the final name, and a failing command never drops somebody else's table.
 
 use std::io::Write;
 use std::path::Path;
@@ -41,7 +41,7 @@ impl Subject {
         Ok(Subject { database: database.into(), table: table.into(), target: target.into() })
     }
 
-    /// In the engine, where partitions are tables of their own.
+    /// Whether the engine's table `stored` is this table; a partition is a table of its own there.
     fn is(&self, stored: &str) -> bool {
         let whole = format!("{}/{}", file_name(&self.database), file_name(&self.table));
         stored == whole || stored.strip_prefix(&whole).is_some_and(|rest| rest.starts_with("#P#"))
@@ -101,7 +101,7 @@ pub fn run(args: &ExtractArgs, out: &mut dyn Write) -> Outcome<()> {
     let alone = stored && replayed.is_none();
     let only = |name: &str| subject.is(name);
     how.lay(&chain, if alone { Some(&only) } else { None })?;
-    // The others' files are not there: it does without them.
+    // Files of the other tables are not there: this option makes the server discard those tables.
     let more: &[&str] = if alone { &["--frond-discard-damaged-tables"] } else { &[] };
     let mut server = Private::start(&datadir, &args.server, more)?;
     if let Some((until, at, files)) = &replayed {
@@ -215,7 +215,7 @@ fn dump(
     dump.args(["--default-character-set=utf8mb4", "--max-allowed-packet=1G", "--skip-add-locks"]);
     dump.args(more).arg("--").arg(database).arg(table);
     let mut load = Command::new("mariadb");
-    // First of all, as the client demands.
+    // It must be the first option, as the client demands.
     if let Some(file) = &args.connection.defaults_file {
         load.arg(format!("--defaults-file={}", file.display()));
     } else if args.connection.no_defaults {
@@ -228,7 +228,7 @@ fn dump(
     private::pipe(dump, load, server.place())
 }
 
-/// The second column.
+/// The second column of the first row.
 pub fn checksum(server: &mut Server, sql: &str) -> Outcome<String> {
     let mut found = None;
     server.rows(sql, &mut |row| {

@@ -1,9 +1,9 @@
-//! A table goes from a private server into the running one as its files: FLUSH TABLES ... FOR EXPORT there, DISCARD and IMPORT
+//! Moves a table from a private server into the running one as its files: FLUSH TABLES ... FOR EXPORT there, DISCARD and IMPORT
 //! TABLESPACE here (docs/rfcs/0014-moving-tables.md).
 //!
-//! - EI1. The rows come past the binary log, so replicas would not get them. Unasked, this is the way only into a server that
-//!   writes none. Where it was asked for, nothing of the table is logged: a replica then lacks the table, and does not stop at a file that
-//!   it does not have.
+//! - EI1. The rows bypass the binary log, so replicas would not get them. By default this way is taken only into a server that
+//!   writes no binary log. When the user asks for it elsewhere, nothing about the table is logged: a replica then lacks the table,
+//!   but does not stop at a file that it does not have.
 //! - EI2. IMPORT verifies every page, the order of keys, and that each index has as many entries as there are rows.
 
 use std::os::unix::fs::{chown, MetadataExt};
@@ -17,7 +17,7 @@ use super::private::Private;
 use crate::digest::live::connect::Server;
 use crate::out::{Failure, Outcome};
 
-/// The directory of the database `database` in the running server, if a table can come into it as files; else the reason why not.
+/// The directory of the database `database` in the running server, if a table can be imported there as files; else the reason why not.
 pub fn place(
     private: &mut Server,
     target: &mut Server,
@@ -51,7 +51,7 @@ pub fn place(
     }
 }
 
-/// Files of /proc do not tell their lengths.
+/// The machine's name. Files of /proc report no length, so a fixed number of bytes is read.
 fn hostname() -> Option<String> {
     let file = copy::open(Path::new("/proc/sys/kernel/hostname"), OpenHow::READ).ok()?;
     let mut name = [0; 256];
@@ -59,7 +59,7 @@ fn hostname() -> Option<String> {
     Some(String::from_utf8_lossy(&name[..n]).trim_end().to_string())
 }
 
-/// Nothing of this session is logged (EI1).
+/// Turns the binary log off for this session (EI1).
 pub const UNLOGGED: &str = "SET SESSION sql_log_bin = 0";
 
 /// Puts the rows of `database.made` of the private server on `datadir` into the empty table of that name of the running one, whose
@@ -82,13 +82,13 @@ pub fn run(
         target.run(&format!("ALTER TABLE {place} IMPORT TABLESPACE"))
     });
     if done.is_err() {
-        // IMPORT has taken them when it succeeds.
+        // When IMPORT succeeds, it has taken the files.
         files.iter().for_each(|name| drop(copy::remove(&dir.join(name))));
     }
     done
 }
 
-/// Copies a file for the server: its account has to own what it removes and locks.
+/// Copies a file for the server. The server's account has to own it, because the server locks and removes it.
 fn put(from: &Path, to: &Path) -> Outcome<()> {
     let dir = to.parent().unwrap_or(Path::new("."));
     let meter = Meter::new(dir, None, Show::Nobody)?;

@@ -13,13 +13,13 @@ use crate::out::{Failure, Outcome};
 
 /// Where copies go.
 pub enum Into {
-    /// `frond` in the backup.
+    /// The directory `frond` of the backup.
     Directory(PathBuf),
     Pack(Arc<Packer>),
 }
 
 impl Into {
-    /// A new file of the backup.
+    /// Opens a new file of the backup.
     pub fn open(&self, path: &str) -> Outcome<To> {
         Ok(match self {
             Into::Directory(frond) => {

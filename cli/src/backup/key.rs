@@ -1,7 +1,7 @@
-//! Keys of packed backups: files of one line, `frond-backup-key 1 NAME KEY`, both hexadecimal. The name is random, and in the head of what was
-//! sealed with the key.
+//! Keys of packed backups: files of one line, `frond-backup-key 1 NAME KEY`; NAME and KEY are hexadecimal. The name is random, and it is in
+//! the head of every pack that was sealed with the key.
 //!
-//! - KY1. A key is never printed, and is in files only that others may not read.
+//! - KY1. A key is never printed, and it is only in files that others may not read.
 
 use std::io::Write;
 use std::path::Path;
@@ -26,7 +26,7 @@ impl Key {
         chacha20poly1305::Key::from_slice(&self.bytes)
     }
 
-    /// Reads a file; refuses one that others may read (KY1).
+    /// Reads a key file; refuses a file that others may read (KY1).
     pub fn read(path: &Path) -> Outcome<Key> {
         use std::os::unix::fs::PermissionsExt;
         let fail = |what: &str| Failure::Request(format!("key file {}: {what}", path.display()));
@@ -56,7 +56,7 @@ impl Key {
     }
 }
 
-/// Makes one.
+/// Makes a key file.
 pub fn run(args: &KeyArgs, out: &mut dyn Write) -> Outcome<()> {
     let path = &args.file;
     let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));

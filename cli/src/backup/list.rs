@@ -15,7 +15,7 @@ use super::manifest::Binlog;
 use super::store::{self, look, Found, Store};
 use crate::out::{bytes, Failure, Grid, Outcome};
 
-/// Backups in `dir`, or `dir` itself if it is one; the oldest first, those without a date in front.
+/// Backups in `dir`, or `dir` itself if it is one; those without a date first, then the oldest.
 fn find(dir: &Path) -> Outcome<Vec<(PathBuf, Found)>> {
     let mut places = vec![dir.to_path_buf()];
     if look(dir).is_none() {
@@ -25,7 +25,8 @@ fn find(dir: &Path) -> Outcome<Vec<(PathBuf, Found)>> {
         }
     }
     let mut found: Vec<_> = places.into_iter().filter_map(|p| look(&p).map(|f| (p, f))).collect();
-    // Of one second: what is based on another comes behind it, whatever their names.
+    // Of two backups made in the same second, the one based on the other comes second, whatever their
+    // names.
     let age = |f: &Found| match f {
         Found::Whole(is) => (is.created, is.chain.len()),
         _ => (0, 0),
@@ -53,7 +54,7 @@ struct Line<'a> {
     key: Option<&'a str>,
 }
 
-/// Reads the manifest of a pack, if it is not sealed or this is its key.
+/// Reads the manifest of a pack, if the pack is not sealed or `key` is its key.
 fn open(path: &Path, is: &mut Found, key: Option<&Key>) {
     let Found::Whole(summary) = is else { return };
     let Some(sealed) = &summary.pack else { return };
@@ -66,7 +67,7 @@ fn open(path: &Path, is: &mut Found, key: Option<&Key>) {
     }
 }
 
-/// True if all are whole, and those that they are based on are there.
+/// True if all backups are whole, and the backups that they are based on are there.
 pub fn run(args: &ListArgs, out: &mut dyn Write) -> Outcome<bool> {
     let key = Key::of(args.key_file.as_deref())?;
     let mut found = find(&args.dir)?;
@@ -145,7 +146,7 @@ pub fn keep(args: &KeepArgs, out: &mut dyn Write) -> Outcome<()> {
     for (dir, is) in find(&args.dir)? {
         match is {
             Found::Whole(m) => found.push((dir, *m)),
-            // It is not known what this was, or whether somebody is making it.
+            // It may have been something else, or somebody may be making it now.
             Found::Incomplete => writeln!(out, "left alone {}: incomplete", dir.display())?,
             Found::Damaged(what) => writeln!(out, "left alone {}: {what}", dir.display())?,
         }
@@ -181,7 +182,8 @@ fn date(seconds: u64) -> Date {
     at.to_zoned(jiff::tz::TimeZone::UTC).date()
 }
 
-/// The newest of each of the last `daily` days and `weekly` weeks that have one; `all`: the oldest first.
+/// The newest of each of the last `daily` days and `weekly` weeks that have a backup. `all`: the oldest
+/// first.
 fn chosen(all: &[(String, Date)], daily: u64, weekly: u64) -> HashSet<String> {
     let mut kept: HashSet<String> = all.last().map(|(id, _)| id.clone()).into_iter().collect();
     let (mut days, mut weeks) = (HashSet::new(), HashSet::new());

@@ -1,8 +1,9 @@
-//! The log of a backup: its segments, and which bytes of them earlier backups have.
+//! The log of a backup: its segments, and which of their bytes earlier backups have.
 //!
-//! - BQ1. Bytes of the log below a backup's commit sequence never change, and each start of a server begins a segment. So what the
-//!   base has of a segment is how that segment begins now. Otherwise the server's data were restored since, and the base is refused.
-//! - BQ2. Parts are at most [`PIECE`] bytes, so that the newest one is compared without reading more than changed.
+//! - BQ1. Bytes of the log below a backup's commit sequence never change, and each start of a server begins a segment. So the bytes
+//!   that the base has of a segment must be the beginning of that segment now. If not, the server's data were restored since, and
+//!   the base is refused.
+//! - BQ2. Parts are at most [`PIECE`] bytes, so that comparing the newest part reads no more than one piece.
 
 use std::path::Path;
 
@@ -23,7 +24,7 @@ const HEADER: u64 = 4096;
 pub struct Segment {
     pub name: String,
     len: u64,
-    /// What earlier backups have.
+    /// Parts that earlier backups have.
     shared: Vec<Part>,
     new: Vec<Range>,
 }
@@ -51,7 +52,7 @@ pub fn plan(described: &Description, base: Option<&Manifest>) -> Result<Vec<Segm
 
 const RESTORED: &str = "the server's data were restored since";
 
-/// In a backup.
+/// The path inside a backup.
 fn path(name: &str) -> String {
     format!("frond/{name}")
 }
@@ -62,7 +63,7 @@ impl Segment {
         self.new.iter().map(|(_, len)| len).sum()
     }
 
-    /// Copies from the directory `from` what is new. `own`: the place of this backup in its chain.
+    /// Copies the new bytes from the directory `from`. `own`: the place of this backup in its chain.
     pub fn copy(
         &self,
         from: &Path,
@@ -86,7 +87,7 @@ impl Segment {
     }
 }
 
-/// Whether the newest bytes that the base has are the server's, too; an error of the inner kind says that they are not (BQ1).
+/// Checks that the newest bytes that the base has are also the server's; an inner error says that they are not (BQ1).
 pub fn same_bytes(from: &Path, segments: &[Segment], meter: &Meter) -> Outcome<Result<(), String>> {
     let newest = segments.iter().rev().find_map(|s| Some((s, s.shared.last()?)));
     let Some((segment, part)) = newest else { return Ok(Ok(())) };
@@ -120,7 +121,7 @@ mod tests {
             checksum: String::new(),
             parts: vec![Part(0, len, hex(1), own)],
         };
-        // One of this format, and one of a format without parts.
+        // One segment of this format, and one of a format without parts.
         base.files.insert("frond/log.00000003.frl".into(), whole(9096, 0));
         base.files.insert("frond/log.00000004.frl".into(), PlainFile::whole(4096 + 80, 2));
         let more = plan(&described(&[(3, 0), (4, 5000), (5, 9000)], 9100), Some(&base)).unwrap();
@@ -128,7 +129,7 @@ mod tests {
         assert_eq!(more[1].new, [(4096 + 80, 4000 - 80)]);
         assert_eq!(more[1].shared, [Part(0, 4096 + 80, hex(2), 0)]);
         assert_eq!(more[2].new, [(0, 4096 + 100)]);
-        // A server that was restored to an earlier moment ended that segment there.
+        // A server that was restored to an earlier moment has ended that segment there.
         let other = plan(&described(&[(3, 0), (4, 4800)], 9100), Some(&base));
         assert!(other.unwrap_err().contains("restored since"));
     }

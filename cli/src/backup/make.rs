@@ -24,16 +24,16 @@ use super::server::{Session, FROND};
 use super::store::{Store, PACK, PART};
 use crate::out::{bytes, Failure, Outcome};
 
-/// What was done.
+/// The result, for `--json`.
 #[derive(Serialize)]
 struct Result<'a> {
     event: &'a str,
     id: &'a str,
     kind: &'a str,
-    /// `None`: a stream.
+    /// `None`: written to a stream.
     dir: Option<&'a Path>,
     bytes: u64,
-    /// Of the pack.
+    /// Bytes of the pack, if there is one.
     bytes_packed: Option<u64>,
     bytes_named: u64,
     tables: usize,
@@ -43,7 +43,7 @@ struct Result<'a> {
     commit_sequence: u64,
 }
 
-/// For `--json`: the moment was taken, the copying begins.
+/// For `--json`: the moment was taken, and copying begins.
 #[derive(Serialize)]
 struct Pinned<'a> {
     event: &'a str,
@@ -77,12 +77,12 @@ pub fn run(
         false => directory(dir.unwrap_or(Path::new(".")), base.as_ref(), &mut session, how),
     };
     let (manifest, packed, seconds) = made.inspect_err(|_| {
-        // Nothing here looks whole, as there is neither manifest nor pack; the space may be what is missing.
+        // Without manifest and pack nothing here looks whole; but the failure may be a lack of space, so free it.
         dir.into_iter().for_each(clear);
     })?;
     match dir {
         Some(_) => tell(&manifest, dir, packed, seconds, how, out),
-        // Standard output has the backup.
+        // The backup itself is on standard output.
         None if how.quiet => Ok(()),
         None => tell(&manifest, dir, packed, seconds, how, &mut std::io::stderr()),
     }
@@ -149,7 +149,7 @@ fn clear(dir: &Path) {
 /// The manifest, bytes of the pack, seconds.
 type Made = (Manifest, Option<u64>, f64);
 
-/// As files of `dir`.
+/// Makes the backup as files in `dir`.
 fn directory(
     dir: &Path,
     base: Option<&Manifest>,
@@ -164,7 +164,7 @@ fn directory(
     let (mut manifest, described) = stage(&server, base, session, how, &meter)?;
     let into = Into::Directory(frond);
     copy_frond(session, &described, base, &into, &mut manifest, how, &meter)?;
-    // Fails when the pin was broken: then what was copied may be anything.
+    // Fails when the pin was broken: then the copied bytes may be anything.
     session.step("end")?;
     copy::sync_files(dir, &meter)?;
     copy::sync_directories(dir)?;
@@ -172,8 +172,8 @@ fn directory(
     Ok((manifest.write(dir)?, None, meter.seconds()))
 }
 
-/// As a pack in `dir`, or on standard output. The server's own files are copied to a directory first, as commits wait meanwhile:
-/// a slow reader must not hold them up.
+/// Makes the backup as a pack in `dir`, or on standard output. Commits wait while the server's own files are copied, and a slow
+/// reader of the pack must not prolong that; so those files are copied to a directory first.
 fn packed(
     dir: Option<&Path>,
     base: Option<&Manifest>,
@@ -186,7 +186,7 @@ fn packed(
     let meter = Meter::new(&work.0, how.rate, Show::of(how.quiet, how.json))?;
     let shown = dir.map_or("standard output".into(), |dir| dir.join(PART).display().to_string());
     let cannot = |e: std::io::Error| Failure::Request(format!("writing {shown}: {e}"));
-    // Before anything else: it tells `list` that a backup was begun.
+    // Before anything else: this file tells `list` that a backup was begun.
     let out = match dir {
         Some(dir) => Out::File(copy::open(&dir.join(PART), OpenHow::CREATE)?),
         None => {
@@ -248,7 +248,7 @@ fn stage(
     let mut manifest = Manifest::new(meter.machine().random_u64(), &session.name);
     let staged = match drives {
         true => session.drive(how, server, base, meter)?,
-        // DDL and then commits wait until the stages end.
+        // From here DDL, and then commits, wait until the stages end.
         false => meter.unlimited(|meter| session.stages(server, base, meter))?,
     };
     manifest.created = meter.machine().wall_clock().as_secs();
@@ -282,7 +282,7 @@ fn copy_frond(
     how: &HowArgs,
     meter: &Meter,
 ) -> Outcome<()> {
-    // Nothing waits for this any more; its threads inherit it.
+    // Nobody waits for the copy any more; threads started here inherit the priority.
     meter.machine().yield_to_others();
     let known: HashMap<u32, &TableFile> =
         base.iter().flat_map(|b| &b.tables).map(|t| (t.table, t)).collect();
@@ -310,7 +310,7 @@ fn copy_frond(
         bytes_to_copy: to_copy,
     });
     let source = session.datadir.join(FROND);
-    // The log first: what is behind it need not be held any longer then.
+    // The log first: once it is copied, the server need not keep it any longer.
     for segment in &segments {
         let (path, copied) =
             segment.copy(&source, into, manifest.chain.len(), how.threads, meter)?;
@@ -332,11 +332,11 @@ fn foreign(base: &Manifest, what: &str) -> Failure {
     Failure::Request(format!("backup {} cannot be the base: {what}; make a full backup", base.id))
 }
 
-/// What is copied of a table's file, and what the base has.
+/// What to copy of a table's file, and what the base has of it.
 struct Plan<'a> {
     file: &'a PinnedFile,
     copied: TableFile,
-    /// Image and blocks to copy; the places of the blocks among `copied.blocks`.
+    /// Image and blocks to copy; the blocks' places index `copied.blocks`.
     extents: Vec<Range>,
     to_sum: Vec<usize>,
     newest_shared: Option<&'a Block>,
@@ -375,7 +375,8 @@ impl<'a> Plan<'a> {
     }
 }
 
-/// Front, image and those blocks that the base does not have. The inner error: the base is of another history.
+/// Copies the front, the image, and the blocks that the base does not have. The inner error: the base belongs to another
+/// history.
 fn table(
     from: &Path,
     into: &Into,
@@ -408,8 +409,8 @@ fn table(
     Ok(Ok(copied))
 }
 
-/// A server that was restored from an older backup than the base gives the same numbers to other blocks. If any shared one
-/// differs, the newest does.
+/// Detects a server that was restored from a backup older than the base: it gives the same numbers to other blocks. If any
+/// shared block differs, the newest one does.
 fn same_bytes(
     source: &dyn VfsFile,
     shared: &Block,

@@ -1,8 +1,8 @@
 //! `manifest.json`: what a backup consists of.
 //!
-//! - BM1. It is written last: under another name, synced, renamed, and the directory synced. So a directory with a manifest has
-//!   a whole backup, whatever ended the program.
-//! - BM2. Its last member is a checksum of the rest; a reader believes nothing before that fits.
+//! - BM1. The manifest is written last: under another name, synced, renamed, and the directory synced. So a directory with a
+//!   manifest has a whole backup, whatever ended the program.
+//! - BM2. Its last member is a checksum of the rest; a reader trusts nothing before the checksum matches.
 
 use std::collections::BTreeMap;
 use std::path::{Component, Path};
@@ -15,9 +15,9 @@ use crate::out::{Failure, Outcome};
 
 pub const NAME: &str = "manifest.json";
 const TEMPORARY: &str = "manifest.json.new";
-/// 2: with `rows`; 3: files have parts in earlier backups. Formats 1 and 2 are read, too.
+/// 2 added `rows`; 3: files have parts in earlier backups. Formats 1 and 2 are read as well.
 const FORMAT: u32 = 3;
-/// A manifest of more bytes is none: about 10 million blocks.
+/// A larger file is not a manifest: this is enough for about 10 million blocks.
 const MAX_BYTES: u64 = 1 << 30;
 
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -26,27 +26,27 @@ pub struct Manifest {
     pub format: u32,
     /// 16 hexadecimal digits, random.
     pub id: String,
-    /// The ids of what this one is based on, the full backup first; none for a full backup.
+    /// The ids of the backups that this one is based on, the full backup first; empty for a full backup.
     pub chain: Vec<String>,
-    /// Seconds since the Unix epoch: the moment of the backup, by the server's machine.
+    /// Seconds since the Unix epoch: the moment of the backup, by the clock of the server's machine.
     pub created: u64,
     pub server: String,
-    /// Who copied the server's other files: `mariadb-backup`, or `frond`.
+    /// The program that copied the server's other files: `mariadb-backup`, or `frond`.
     pub others: String,
     pub binlog: Option<Binlog>,
-    /// The Frond database, 16 hexadecimal digits.
+    /// The id of the Frond database, 16 hexadecimal digits.
     pub database: String,
     /// All transactions up to here are in the backup.
     pub commit_sequence: u64,
-    /// Milliseconds that commits were blocked, where this program did it.
+    /// Milliseconds for which this program blocked commits; `None`: another program did it.
     pub blocked_ms: Option<u64>,
     pub tables: Vec<TableFile>,
-    /// Committed rows of each of Frond's tables, `database/table`; with a file or without.
+    /// Committed rows of each of Frond's tables, named `database/table`, whether or not the table has a file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rows: Option<BTreeMap<String, u64>>,
     /// By their paths in the backup, `/` between names.
     pub files: BTreeMap<String, PlainFile>,
-    /// 16 hexadecimal digits: of this with an empty one here.
+    /// 16 hexadecimal digits: the checksum of this document with an empty string here.
     pub checksum: String,
 }
 
@@ -57,23 +57,24 @@ pub struct Binlog {
     pub gtid: String,
 }
 
-/// A file that is no table's.
+/// A file that is not a table's.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct PlainFile {
     pub bytes: u64,
-    /// Of all of it; empty: each part has its own.
+    /// Checksum of the whole file; empty: each part has its own.
     pub checksum: String,
-    /// Without gaps, ascending. None: one part, all of it, in this backup.
+    /// Ascending, without gaps. Empty: one part, the whole file, in this backup.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<Part>,
 }
 
-/// Bytes of a file: offset, length, checksum, and which member of the chain has them; the chain's length: this one.
+/// Bytes of a file: offset, length, checksum, and the place in the chain of the backup that has them. The chain's length: this
+/// backup.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Part(pub u64, pub u64, pub String, pub usize);
 
 impl PlainFile {
-    /// All of it in the backup whose place in its chain is not told.
+    /// A file that is in one part in a backup; the part does not say the backup's place in the chain.
     pub fn whole(bytes: u64, checksum: u64) -> PlainFile {
         PlainFile { bytes, checksum: hex(checksum), parts: Vec::new() }
     }
@@ -100,7 +101,7 @@ pub struct TableFile {
     pub table: u32,
     /// `database/table`; empty: the catalog.
     pub name: String,
-    /// Length of the file when it is whole.
+    /// Length of the complete file.
     pub bytes: u64,
     pub next_block: u64,
     /// Headers and image: always in this backup.
@@ -112,7 +113,8 @@ pub struct TableFile {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Piece(pub u64, pub u64, pub String);
 
-/// Block number, offset, length, checksum, and which member of the chain has the bytes; the chain's length: this one.
+/// Block number, offset, length, checksum, and the place in the chain of the backup that has the bytes. The chain's length:
+/// this backup.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Block(pub u64, pub u64, pub u64, pub String, pub usize);
 
@@ -121,12 +123,12 @@ impl TableFile {
         format!("{}.frd", self.table)
     }
 
-    /// Bytes of all its extents.
+    /// Sum of the bytes of all extents.
     pub fn extents_len(&self) -> u64 {
         total(self.own.iter().map(|p| p.1).chain(self.blocks.iter().map(|b| b.2)))
     }
 
-    /// For messages.
+    /// The name for messages.
     pub fn shown(&self) -> String {
         match self.name.as_str() {
             "" => "the catalog".into(),
@@ -135,7 +137,7 @@ impl TableFile {
     }
 }
 
-/// Their sum: numbers of a manifest may be as large as somebody wrote them.
+/// The sum without overflow: a manifest may hold any numbers.
 pub fn total(bytes: impl Iterator<Item = u64>) -> u64 {
     bytes.fold(0, u64::saturating_add)
 }
@@ -188,14 +190,14 @@ impl Manifest {
         serde_json::to_vec(self).map_err(|e| Failure::Request(format!("{NAME}: {e}")))
     }
 
-    /// With its checksum (BM2).
+    /// Fills in the checksum (BM2).
     pub fn seal(mut self) -> Outcome<Manifest> {
         self.checksum = String::new();
         self.checksum = sum(&self.text()?);
         Ok(self)
     }
 
-    /// Makes the backup one (BM1). All that it names is durable.
+    /// Writes the manifest, which makes the directory a backup (BM1). All files that it names must be durable.
     pub fn write(self, dir: &Path) -> Outcome<Manifest> {
         let sealed = self.seal()?;
         let failed = |e: std::io::Error| {
@@ -232,7 +234,7 @@ impl Manifest {
         Manifest::parse(&text).map_err(fail)
     }
 
-    /// Hostile bytes are an error.
+    /// Parses and checks a manifest. Hostile bytes give an error.
     pub fn parse(text: &[u8]) -> Result<Manifest, String> {
         #[derive(Deserialize)]
         struct Front {
@@ -257,7 +259,7 @@ impl Manifest {
         Ok(read)
     }
 
-    /// What a checksum does not say: nothing points out of the backup or beyond a file.
+    /// Checks what a checksum cannot: nothing points outside the backup or beyond the end of a file.
     fn check(&self) -> Result<(), String> {
         let own = self.chain.len();
         for table in &self.tables {

@@ -1,19 +1,19 @@
-//! `frond backup`: a running server is copied, and what was copied is verified and restored (docs/backup.md; the decisions are in
+//! `frond backup`: copies a running server, and verifies and restores the copies (docs/backup.md; the decisions are in
 //! docs/rfcs/0011-backup.md).
 //!
 //! ```text
 //! args.rs     options                       manifest.rs  what a backup consists of
 //! make.rs     full, incremental             server.rs    the session with the pin, mariadb-backup
-//! into.rs     where its files go             stages.rs    the server's own files, where no other engine has data
-//! log.rs      the log: what of it is new
+//! into.rs     where a new backup's files go  stages.rs    the server's own files, where no other engine has data
+//! log.rs      the log's segments, and which of their bytes are new
 //! chain.rs    a backup put together with those that it is based on
-//! prepare.rs  a full one of a chain         private.rs   a server on restored files, and clients of it
-//! extract.rs  one table into a server       import.rs    through its files; names.rs  names in SQL and of files
+//! prepare.rs  a full backup from a chain    private.rs   a server on restored files, and clients of it
+//! extract.rs  one table into a server       import.rs    the table as files; names.rs  names in SQL and of files
 //!                                           replay.rs    binary logs, up to a moment; torn.rs  XA transactions that a crash tore off
-//! against.rs  compared with a running server    clients.rs   options of stock clients
+//! against.rs  comparison with a running server  clients.rs   options of stock clients
 //! verify.rs restore.rs list.rs              copy.rs      bytes, checksums, rate, progress; parallel.rs  by threads
 //! store.rs   a directory or a pack          pack/        one file or stream with all of a backup
-//! read_only.rs  files that are read as the engine reads its own
+//! read_only.rs  files of a backup in the form in which the engine reads them
 //! receive.rs a stream into a directory      key.rs       keys of encrypted packs
 //! ```
 //!

@@ -1,17 +1,18 @@
 //! Names and texts in SQL, and names of files.
 
-/// As an identifier.
+/// `name` quoted as an identifier.
 pub fn quoted(name: &str) -> String {
     format!("`{}`", name.replace('`', "``"))
 }
 
-/// As a string.
+/// `value` quoted as a string.
 pub fn text(value: &str) -> String {
     format!("'{}'", value.replace('\\', r"\\").replace('\'', "''"))
 }
 
-/// As the server names files: letters of ASCII, digits and _ are themselves, the rest of ASCII is @ and four hexadecimal
-/// digits. Other letters have codes that depend on the server's tables: they stay, so such a table is not found alone.
+/// The server's file name for a table: ASCII letters, digits and _ stay, the rest of ASCII becomes @ and four
+/// hexadecimal digits. Other letters have codes from the server's tables. They are left as they are, so such a table is
+/// not found by its file.
 pub fn file_name(name: &str) -> String {
     let coded = |c: char| match c.is_ascii_alphanumeric() || c == '_' || !c.is_ascii() {
         true => c.to_string(),

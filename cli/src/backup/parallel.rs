@@ -10,14 +10,14 @@ use frond_vfs::{Vfs, VfsFile};
 use super::copy::{Checksum, Meter, PIECE};
 use super::pack::Packer;
 
-/// Where bytes go.
+/// Where the copied bytes go.
 #[derive(Clone)]
 pub enum To {
-    /// They are read for their checksums.
+    /// Only read, for their checksums.
     Nowhere,
     /// To the same places in this file.
     File(Arc<dyn VfsFile>),
-    /// As the file of this name.
+    /// Into a pack, as pieces of the file of this name.
     Pack(Arc<Packer>, String),
 }
 
@@ -38,7 +38,7 @@ struct Job {
     from: Arc<dyn VfsFile>,
     to: To,
     meter: Meter,
-    /// Number of the extent, and what of it.
+    /// Number of the extent, and the range within it.
     pieces: Vec<(usize, Range)>,
     next: AtomicUsize,
     failed: AtomicBool,
@@ -50,7 +50,7 @@ struct Done {
     error: Option<io::Error>,
 }
 
-/// Copies extents of `from` to the same offsets, and returns the checksum of each. Pieces of [`PIECE`] bytes are taken in their order.
+/// Copies extents of `from` to the same offsets, and returns the checksum of each. Threads take pieces of [`PIECE`] bytes in order.
 pub fn extents(
     from: &Arc<dyn VfsFile>,
     to: &To,
@@ -111,7 +111,7 @@ impl Job {
             match result {
                 Ok(()) => done.sums[at] = sum,
                 Err(error) => {
-                    // The first one is why: others may fail because of it.
+                    // The first error is the cause: others may follow from it.
                     done.error.get_or_insert(error);
                     self.failed.store(true, Relaxed);
                 }

@@ -1,4 +1,5 @@
-//! `prepare`: a full backup of an incremental one and those that it is based on, or a directory of a pack. What restoring shares with it.
+//! `prepare`: makes a full backup from an incremental one and those that it is based on, or a directory from a pack. Restoring uses parts
+//! of it.
 
 use std::io::Write;
 use std::path::Path;
@@ -35,7 +36,7 @@ pub fn run(args: &PrepareArgs, out: &mut dyn Write) -> Outcome<()> {
     Ok(())
 }
 
-/// Returns the id.
+/// Makes the backup and returns its id.
 fn make(chain: &Chain, args: &PrepareArgs, meter: &Meter) -> Outcome<String> {
     let mut manifest = chain.manifest.clone();
     for name in ["frond", "server"] {
@@ -55,7 +56,7 @@ fn make(chain: &Chain, args: &PrepareArgs, meter: &Meter) -> Outcome<String> {
         table(&vfs, file, &args.to.join("frond"), args.threads, meter)?;
         file.blocks.iter_mut().for_each(|block| block.4 = 0);
     }
-    // Another backup than the one it was made of: with the same id a chain could take either.
+    // The new backup gets a new id: with the id of its source a chain could use either of the two.
     let random = OsVfs::new(&args.to).map_err(failed("open", &args.to))?.random_u64();
     (manifest.id, manifest.chain) = (hex(random), Vec::new());
     copy::sync_directories(&args.to)?;
@@ -107,7 +108,7 @@ pub fn plain(
     target.sync().map_err(failed("sync", to))
 }
 
-/// A file as the manifest has it; else what is wrong with it.
+/// Returns the file if it is as in the manifest, else what is wrong with it.
 pub fn compare(
     from: &Chain,
     path: &str,

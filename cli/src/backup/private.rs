@@ -1,8 +1,8 @@
-//! A private server on a data directory that `restore` made: for what only a server can do with rows. And the stock clients that are
+//! A private server on a data directory that `restore` made, for work on rows that only a server can do; and the stock clients that
 //! run with it.
 //!
-//! - BX1. It listens on one socket in a new directory of mode 0700, and its accounts are not asked: nobody else gets in.
-//! - BX2. It ends with this program, whatever the outcome; kill -9 of this program ends it where `setpriv` is installed.
+//! - BX1. It listens on one socket in a new directory of mode 0700, so nobody else gets in. It therefore checks no accounts.
+//! - BX2. It ends with this program, whatever the outcome; after kill -9 of this program it ends if `setpriv` is installed.
 //! - BX3. It writes no binary log, runs no events and replicates nothing.
 
 use std::io;
@@ -19,7 +19,7 @@ use crate::connection::ConnectionArgs;
 use crate::digest::live::connect::Server;
 use crate::out::{Failure, Outcome};
 
-/// How to run it.
+/// Options of the private server.
 #[derive(Args, Clone)]
 pub struct PrivateArgs {
     /// The server program that is run on restored files
@@ -33,12 +33,12 @@ pub struct PrivateArgs {
     pub start_timeout: u64,
 }
 
-/// A running one.
+/// A running private server.
 pub struct Private {
     child: Child,
-    /// Socket and messages.
+    /// The directory of the socket and of files with messages.
     place: PathBuf,
-    /// Connected before anything else; may do everything.
+    /// A connection with all rights, made before any other.
     pub server: Server,
 }
 
@@ -114,7 +114,7 @@ impl Private {
         command
     }
 
-    /// Ends it in order, so that the next start has nothing to recover.
+    /// Shuts it down in order, so that the next start has nothing to recover.
     pub fn stop(mut self) -> Outcome<()> {
         self.server.run("SHUTDOWN")?;
         let ended = self.child.wait().map_err(|e| Failure::Request(e.to_string()))?;
@@ -127,7 +127,7 @@ impl Private {
         }
     }
 
-    /// For messages of clients.
+    /// The directory for messages of clients.
     pub fn place(&self) -> &Path {
         &self.place
     }
@@ -147,7 +147,7 @@ fn end(child: &mut Child, place: &Path) {
     let _ = std::fs::remove_dir_all(place);
 }
 
-/// BX2.
+/// The command for the server, ended with this program where possible (BX2).
 fn ended_with_us(program: &Path) -> Command {
     let path = std::env::var_os("PATH").unwrap_or_default();
     if std::env::split_paths(&path).any(|dir| dir.join("setpriv").is_file()) {
@@ -166,7 +166,7 @@ fn last_lines(log: &Path) -> String {
     lines[lines.len().saturating_sub(8)..].join("\n")
 }
 
-/// What is between two commands.
+/// Copies the output of one command to the input of another, with changes.
 pub type Filter = fn(ChildStdout, ChildStdin) -> io::Result<()>;
 
 /// Runs `from | to`; messages go to files in `place`. Both have to succeed.
@@ -199,7 +199,7 @@ pub fn pipe_through(
     let direct = out.take_if(|_| filter.is_none()).map_or_else(Stdio::piped, Stdio::from);
     to.stdin(direct).stdout(Stdio::null()).stderr(to_out);
     let mut sink = to.spawn();
-    // It has the pipe's end; while it is open here, too, the source would not notice that the sink ended.
+    // The sink holds the other end of the pipe. While it is open here, too, the source would not notice that the sink ended.
     to.stdin(Stdio::null());
     let into = sink.as_mut().ok().and_then(|sink| sink.stdin.take());
     let filtered = match (filter, out, into) {
@@ -208,7 +208,7 @@ pub fn pipe_through(
     };
     let sunk = sink.and_then(|mut sink| sink.wait());
     let sourced = source.wait();
-    // The sink first: a source whose sink failed fails as well.
+    // The sink first: if the sink fails, the source fails as a consequence.
     for (command, status, path) in [(&to, sunk, to_path), (&from, sourced, from_path)] {
         let status = status.map_err(|e| told(command, e.to_string()))?;
         if !status.success() {
@@ -232,11 +232,11 @@ pub fn shown(command: &Command) -> String {
     all.map(quoted).collect::<Vec<_>>().join(" ")
 }
 
-/// A new directory for restored files, which is removed with this.
+/// A new directory for restored files. Dropping this removes it.
 pub struct Work(pub PathBuf);
 
 impl Work {
-    /// In `given`, or beside `backup`.
+    /// Makes the directory in `given`, or beside `backup`.
     pub fn beside(given: Option<&Path>, backup: &Path) -> Outcome<Work> {
         let full = std::fs::canonicalize(backup).map_err(failed("look for", backup))?;
         Work::new(given.or(full.parent()).unwrap_or(Path::new("/")))
@@ -256,7 +256,7 @@ impl Drop for Work {
     }
 }
 
-/// Whether a file can be opened, for a message before the work.
+/// Checks that a file can be opened, so that a mistake is reported before the work begins.
 pub fn readable(path: &Path) -> Outcome<()> {
     copy::open(path, OpenHow::READ).map(drop)
 }

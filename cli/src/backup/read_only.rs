@@ -1,10 +1,10 @@
-//! Files of a backup as the engine reads them: what would change one is refused.
+//! Files of a backup as the engine reads them; every call that would change one is refused.
 
 use std::io;
 
 use frond_vfs::VfsFile;
 
-/// What a file of a backup is put together from.
+/// The source of such a file's bytes.
 pub trait Readable: Send + Sync {
     /// As [`VfsFile::read_at`].
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize>;

@@ -1,7 +1,7 @@
 //! `receive`: a stream becomes a packed backup in a directory.
 //!
-//! - RV1. Each frame is verified as it arrives, which needs no key. What arrived whole is kept when the stream is cut off, under a name that no
-//!   command takes for a backup; the end record renames it.
+//! - RV1. Each frame is verified as it arrives, which needs no key. If the stream is cut off, the whole frames are kept under a name that no
+//!   command takes for a backup; the end frame makes the command rename it.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -81,7 +81,7 @@ pub fn run(args: &ReceiveArgs, out: &mut dyn Write) -> Outcome<()> {
     Ok(())
 }
 
-/// Writes all that comes to `file`, synced.
+/// Writes all that arrives to `file` and syncs it.
 fn keep<R: io::Read>(
     mut stream: Stream<R>,
     file: Arc<dyn VfsFile>,
@@ -101,7 +101,7 @@ fn keep<R: io::Read>(
     }
 }
 
-/// Reads what arrived of a stream before it was cut off, and tells how many bytes of it are whole frames.
+/// Reads the part of a stream that arrived before it was cut off, and tells how many bytes of it are whole frames.
 fn whole_frames(part: &Path) -> Outcome<(Stream<Reader>, u64)> {
     let file = copy::open(part, OpenHow::READ)?;
     let told = |e: io::Error| fail(part, format!("{e}; remove it and begin anew"));

@@ -1,4 +1,4 @@
-//! Binary logs, replayed into a private server with the stock mariadb-binlog.
+//! Replays binary logs into a private server with the stock mariadb-binlog.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -16,11 +16,11 @@ pub enum Until {
     Gtid(String),
     /// Local time of this machine, as mariadb-binlog takes it; what was logged at that second or later is not replayed.
     Time(String),
-    /// In the last file.
+    /// A position in the last file.
     Position(u64),
 }
 
-/// For arguments: `0-1-4711` (with others after commas), or a date and time.
+/// Parses an argument: `0-1-4711` (with others after commas), or a date and time.
 pub fn until(text: &str) -> Result<Until, String> {
     let is_gtid = |part: &str| {
         let numbers: Vec<&str> = part.trim().split('-').collect();
@@ -38,7 +38,8 @@ pub fn until(text: &str) -> Result<Until, String> {
     }
 }
 
-/// The binary logs from that of `from` on, in the order of their numbers: `places` are files, or directories that have them.
+/// The binary logs from the one of `from` on, in the order of their numbers. `places` are files, or directories that have
+/// them.
 pub fn logs(places: &[PathBuf], from: &Binlog) -> Outcome<Vec<PathBuf>> {
     let number = |name: &str| {
         let (stem, digits) = name.rsplit_once('.')?;
@@ -87,9 +88,9 @@ pub fn logs(places: &[PathBuf], from: &Binlog) -> Outcome<Vec<PathBuf>> {
 /// `mariadb-binlog ...`
 fn source(files: &[PathBuf], from: &Binlog, until: Option<&Until>) -> Command {
     let mut command = Command::new("mariadb-binlog");
-    // After a crash the numbers of transactions that were torn off are given again.
+    // After a crash the server reuses the numbers of transactions that were torn off.
     command.args(["--no-defaults", "--skip-gtid-strict-mode"]);
-    // It takes two positions or two GTIDs.
+    // mariadb-binlog takes either two positions or two GTIDs.
     match until {
         Some(Until::Gtid(_)) if !from.gtid.is_empty() => {
             command.arg(format!("--start-position={}", from.gtid))
@@ -112,7 +113,7 @@ fn source(files: &[PathBuf], from: &Binlog, until: Option<&Until>) -> Command {
     command
 }
 
-/// Replays into `server`; nobody else is connected. Returns the commands as one would type them.
+/// Replays into `server`, which has no other client. Returns the commands as one would type them.
 pub fn run(
     server: &Private,
     files: &[PathBuf],
@@ -121,7 +122,7 @@ pub fn run(
 ) -> Outcome<String> {
     let from = source(files, from, until);
     let mut to = server.client("mariadb");
-    // Accounts are not asked on this server until here; without them GRANT fails.
+    // Until here this server checks no accounts; GRANT fails unless they are loaded.
     to.args(["--binary-mode", "--init-command=FLUSH PRIVILEGES"]);
     let told = format!("{} | mariadb --binary-mode", private::shown(&from));
     let filter: Filter = |from, to| end_torn(from, to);
@@ -129,7 +130,7 @@ pub fn run(
     Ok(told)
 }
 
-/// The directory of a server's binary logs, from what it says of itself.
+/// The directory of a server's binary logs, from its own settings.
 pub fn place(datadir: &Path, basename: &str) -> PathBuf {
     let full = datadir.join(basename);
     full.parent().map_or(datadir.to_path_buf(), Path::to_path_buf)

@@ -23,7 +23,7 @@ const IDENTITY: &str = "frond/frond.id";
 pub fn run(args: &RestoreArgs, out: &mut dyn Write) -> Outcome<()> {
     let chain = Chain::find(&args.dir, &args.chain, args.key_file.as_deref())?;
     let manifest = &chain.manifest;
-    // What a replay needs is looked for before hours of copying.
+    // The files for a replay are looked for before hours of copying.
     let replayed = match (&args.until, &manifest.binlog) {
         (None, _) => None,
         (Some(until), Some(at)) => Some((until, at, replay::logs(&args.binlogs, at)?)),
@@ -69,7 +69,7 @@ pub fn run(args: &RestoreArgs, out: &mut dyn Write) -> Outcome<()> {
     Ok(())
 }
 
-/// How a data directory is made.
+/// How to make a data directory.
 pub struct Lay<'a> {
     pub datadir: &'a Path,
     pub mariadb_backup: &'a Path,
@@ -79,8 +79,9 @@ pub struct Lay<'a> {
 }
 
 impl Lay<'_> {
-    /// Copies, and has other engines' files prepared. `only`: of Frond's tables these, and no other engine's data; the
-    /// catalog still names the rest, so a server has to be told to do without. Returns the bytes.
+    /// Copies, and has other engines' files prepared. `only`: copies only these of Frond's tables, and no other
+    /// engine's data. The catalog still names the other tables, so the server has to be told to discard them. Returns
+    /// the bytes copied.
     pub fn lay(&self, chain: &Chain, only: Option<&dyn Fn(&str) -> bool>) -> Outcome<u64> {
         let manifest = &chain.manifest;
         let newest = chain.newest();

@@ -1,4 +1,4 @@
-//! The server's side of a backup: the session that has the pin, and mariadb-backup for other engines' files.
+//! The server's side of a backup: the session that holds the pin, and mariadb-backup for other engines' files.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -25,7 +25,7 @@ pub const OWN: [&str; 4] = ["mysql", "sys", "performance_schema", "information_s
 pub const INNODB_OWN: [&str; 4] =
     ["innodb_table_stats", "innodb_index_stats", "transaction_registry", "gtid_slave_pos"];
 
-/// A connection that asks for a pin, and has it until it ends.
+/// A connection that asks for a pin and holds it until the connection ends.
 pub struct Session {
     server: Server,
     pub name: String,
@@ -33,7 +33,7 @@ pub struct Session {
     binlog: bool,
 }
 
-/// What the stages came to.
+/// The result of the stages.
 pub struct Staged {
     pub binlog: Option<Binlog>,
     pub blocked_ms: Option<u64>,
@@ -46,7 +46,7 @@ impl Session {
         let ask = |server: &mut Server, what: &str| {
             Ok::<_, Failure>(server.value(&format!("SELECT {what}"))?.unwrap_or_default())
         };
-        // Copying takes hours, and asks nothing meanwhile.
+        // Copying takes hours, in which this connection sends nothing.
         server.run("SET SESSION wait_timeout = 31536000, lock_wait_timeout = 240")?;
         let datadir = PathBuf::from(ask(&mut server, "@@datadir")?);
         let binlog = ask(&mut server, "@@log_bin")? == "1";
@@ -66,18 +66,18 @@ impl Session {
         Ok(Session { name: server.name.clone(), server, datadir, binlog })
     }
 
-    /// The next step of the pin.
+    /// Takes the next step of the pin.
     pub fn step(&mut self, step: &str) -> Outcome<()> {
         self.server.run(&format!("SET SESSION frond_backup = '{step}'"))
     }
 
-    /// Has the server write what its log has to the tables' files, so that less of the log is copied; up to half a minute.
-    /// What it does not do is copied, so a failure is none of the backup.
+    /// Makes the server checkpoint its tables, so that less of the log is copied; waits up to half a minute.
+    /// Whatever remains in the log is copied, so a failure here does not fail the backup.
     pub fn shorten_log(&mut self) {
         let _ = self.step("shorten");
     }
 
-    /// What the pin holds.
+    /// Describes the files that the pin keeps in place.
     pub fn describe(&mut self) -> Outcome<Description> {
         self.step("describe")?;
         let path = self.datadir.join(FROND).join(PIN_FILE);
@@ -88,7 +88,7 @@ impl Session {
         Ok(Description::decode(&bytes)?)
     }
 
-    /// Whether engines besides Frond have data that only mariadb-backup can copy: the first such file.
+    /// Looks for data of other engines that only mariadb-backup can copy; returns the first such file.
     pub fn others(&mut self) -> Outcome<Option<PathBuf>> {
         let positions = self.server.value("SELECT @@gtid_slave_pos")?.unwrap_or_default();
         let foreign = |path: &PathBuf| {
@@ -116,11 +116,11 @@ impl Session {
         self.server.run(sql)
     }
 
-    /// The binary log that is written now, `None` without one.
+    /// The binary log file that the server is writing; `None`: it writes none.
     pub fn binlog_file(&mut self) -> Outcome<Option<PathBuf>> {
         let Some(at) = self.position()? else { return Ok(None) };
         let base = self.server.value("SELECT @@log_bin_basename")?.unwrap_or_default();
-        // A relative name is one in the data directory.
+        // A relative name is relative to the data directory.
         Ok(Some(self.datadir.join(Path::new(&base).with_file_name(at.file))))
     }
 
@@ -176,7 +176,7 @@ impl Session {
     }
 }
 
-/// Whether a file of a backup has other engines' data, which a server for Frond's tables can do without.
+/// Whether a file of a backup holds other engines' data, which a server for Frond's tables does not need.
 pub fn is_others(path: &str) -> bool {
     let Some(path) = path.strip_prefix("server/") else { return false };
     match path.split_once('/') {

@@ -1,13 +1,13 @@
 //! The stages of a backup where no other engine holds data: definitions and the server's own tables are copied, and Frond is
-//! pinned, as of one moment.
+//! pinned, all as of one moment.
 //!
-//! - BG1. While the server blocks commits nothing is copied that was copied before and has not changed, nothing is synced that
-//!   could be synced before. No limit on the rate applies from BACKUP STAGE START on (the caller's duty).
-//! - BG2. A copy made before is the file of the moment if number, length and times of the file are those from before the copy, and
-//!   the last change then was longer ago than the file system's clock is coarse.
-//! - BG3. A file that the base has with the same bytes is named, not copied.
+//! - BG1. While the server blocks commits, files that were copied before and have not changed are not copied again, and nothing is
+//!   synced that could be synced before. From BACKUP STAGE START on no limit on the rate applies (the caller's duty).
+//! - BG2. An earlier copy of a file is valid for the moment if number, length and times of the file are as before the copy, and
+//!   the last change before the copy was longer ago than the resolution of the file system's clock.
+//! - BG3. If the base has a file with the same bytes, the file is named, not copied.
 //!
-//! The server's tables in Aria take no changes from BLOCK_DDL on; statistics and logs do until BLOCK_COMMIT.
+//! The server's Aria tables take no changes from BLOCK_DDL on; statistics and logs do until BLOCK_COMMIT.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
@@ -21,10 +21,10 @@ use super::manifest::{Manifest, Part, PlainFile};
 use super::server::{Session, Staged, DEFINITIONS, INNODB_OWN, OWN};
 use crate::out::Outcome;
 
-/// File systems note changes at least this exactly (BG2), nanoseconds.
+/// The coarsest resolution of a file system's time stamps (BG2), in nanoseconds.
 const COARSE: i128 = 1_000_000_000;
 
-/// What tells whether a file changed: number, length, times of contents and of the rest in nanoseconds.
+/// Tells whether a file changed: inode number, length, and times of the contents and of the inode in nanoseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Stamp {
     number: u64,
@@ -51,22 +51,22 @@ impl Stamp {
     }
 }
 
-/// For `--json`: what commits waited for.
+/// For `--json`: the times for which commits waited.
 #[derive(Serialize)]
 struct Blocked {
     event: &'static str,
     /// Until no transaction was committing any more.
     stage_ms: u64,
-    /// The position in the binary log, and the pin.
+    /// Reading the position in the binary log, and the pin.
     pin_ms: u64,
-    /// Copying again what changed.
+    /// Copying changed files again.
     files_ms: u64,
     /// BACKUP STAGE END.
     end_ms: u64,
 }
 
 impl Session {
-    /// Stages by this program: copies definitions and system tables to `to`, and has the pin taken.
+    /// Runs the stages in this program: copies definitions and system tables to `to`, and has the pin taken.
     pub fn stages(&mut self, to: &Path, base: Option<&Manifest>, meter: &Meter) -> Outcome<Staged> {
         self.step("begin")?;
         if base.is_none() {
@@ -77,7 +77,8 @@ impl Session {
         }
         let clock = OsVfs::new(to).map_err(failed("open", to))?;
         let mut files = BTreeMap::new();
-        // In InnoDB it has no rows, or this would be mariadb-backup's work; mariadb-upgrade makes it if there is no definition.
+        // If this table had rows in InnoDB, mariadb-backup would do this backup; without a definition mariadb-upgrade makes the
+        // table.
         let positions = Path::new("mysql/gtid_slave_pos.frm");
         let without = self.datadir.join(positions).with_extension("ibd").exists();
         let is_copied =
@@ -100,7 +101,7 @@ impl Session {
         self.run("BACKUP STAGE BLOCK_COMMIT")?;
         let stage = until_now();
         let binlog = self.position()?;
-        // Aria's log is complete afterwards, and Frond is pinned.
+        // This completes Aria's log and pins Frond.
         self.run("FLUSH NO_WRITE_TO_BINLOG ENGINE LOGS")?;
         let pin = until_now();
         let again = self.changed(to, &before, meter)?;
@@ -121,10 +122,10 @@ impl Session {
         Ok(Staged { binlog, blocked_ms, files })
     }
 
-    /// Does what the next stage would do while commits wait: syncs the binary log and the logs of all engines.
+    /// Syncs the binary log and the logs of all engines now, so that the next stage does not do it while commits wait.
     fn settle(&mut self) -> Outcome<()> {
         if let Some(binlog) = self.binlog_file()? {
-            // Another process may sync it as well; if it may not read it, the server does it all.
+            // Another process may sync the file as well. If it may not read the file, the server does all of it later.
             if let Ok(file) = copy::open(&binlog, OpenHow::READ) {
                 let _ = file.sync();
             }
@@ -132,7 +133,8 @@ impl Session {
         self.run("FLUSH NO_WRITE_TO_BINLOG ENGINE LOGS")
     }
 
-    /// Copies again those system files that changed since, and returns them. Of log tables in CSV only what was appended.
+    /// Copies again the system files that changed since, and returns them. Log tables in CSV only grow: the new bytes are
+    /// appended.
     fn changed(
         &self,
         to: &Path,
@@ -170,7 +172,7 @@ impl Session {
         Ok(again)
     }
 
-    /// Copies a file to `to`, unless the base has the same (BG3).
+    /// Copies a file to `to`, unless the base has the same bytes (BG3).
     fn take(
         &self,
         path: &Path,
@@ -213,7 +215,7 @@ impl Session {
     }
 }
 
-/// A file of which one backup has all: with its checksum, and the place of that backup in the chain.
+/// A file that one backup has in full: with its checksum, and the place of that backup in the chain.
 fn whole(base: &Manifest, name: &str) -> Option<(PlainFile, usize)> {
     let file = base.files.get(name)?;
     match &file.parts(base.chain.len())[..] {
@@ -225,7 +227,7 @@ fn whole(base: &Manifest, name: &str) -> Option<(PlainFile, usize)> {
     }
 }
 
-/// In the manifest.
+/// The name in the manifest.
 fn name(path: &Path) -> String {
     format!("server/{}", path.to_string_lossy())
 }
@@ -238,7 +240,7 @@ fn parts(path: &Path) -> Option<(String, String, String)> {
         .then(|| (db, stem.to_string(), extension.to_string()))
 }
 
-/// Definitions; not those of tables that InnoDB keeps about itself, whose data are not copied.
+/// Whether a file is a definition that is copied; InnoDB's tables about itself are not, since their data are not copied.
 fn is_definition(path: &Path) -> bool {
     let innodb = |db: &str, stem: &str| db == "mysql" && INNODB_OWN.contains(&stem);
     parts(path).is_some_and(|(db, stem, extension)| {

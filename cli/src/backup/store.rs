@@ -1,4 +1,5 @@
-//! Where a backup is: a directory of files with a manifest, or a pack; the pack is `backup.frb` in a directory, or any file.
+//! Where a backup is stored: a directory of files with a manifest, or a pack. A pack is `backup.frb` in a directory, or any
+//! file.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,9 +13,9 @@ use super::manifest::{self, Manifest};
 use super::pack::{self, Pack};
 use crate::out::{Failure, Outcome};
 
-/// A pack in a directory of its own.
+/// The name of a pack in a directory of its own.
 pub const PACK: &str = "backup.frb";
-/// The same while it is written or received.
+/// The name of a pack while it is written or received.
 pub const PART: &str = "backup.frb.part";
 
 /// The files of one backup.
@@ -50,7 +51,7 @@ impl Store {
     }
 }
 
-/// The pack that a path means.
+/// The pack file that a path means.
 fn pack_of(path: &Path) -> Option<PathBuf> {
     if path.is_file() {
         return Some(path.to_path_buf());
@@ -63,29 +64,29 @@ pub struct Summary {
     pub id: String,
     pub chain: Vec<String>,
     pub created: u64,
-    /// Those that it has itself.
+    /// Bytes that the backup has itself.
     pub bytes: u64,
-    /// `None`: in a pack, where it may need a key.
+    /// `None`: it is inside a pack, and reading it may need a key.
     pub manifest: Option<Box<Manifest>>,
-    /// Of a pack: the name of the key, if it is sealed.
+    /// For a pack: the name of its key, if it is sealed.
     pub pack: Option<Option<String>>,
 }
 
-/// What a directory or file is.
+/// What was found at a path.
 pub enum Found {
     Whole(Box<Summary>),
     Incomplete,
     Damaged(String),
 }
 
-/// `None`: nothing of a backup.
+/// Looks at a path; `None`: nothing of a backup is there.
 pub fn look(path: &Path) -> Option<Found> {
     let whole = |read: Outcome<Summary>| match read {
         Ok(summary) => Found::Whole(Box::new(summary)),
         Err(e) => Found::Damaged(e.to_string()),
     };
     if path.is_file() {
-        // Another's file is none of ours.
+        // A file with another name may be anything.
         let begun = path.extension().is_some_and(|e| e == "frb");
         return begun.then(|| whole(of_pack(path)));
     }
@@ -123,7 +124,7 @@ fn of_manifest(read: Manifest) -> Summary {
     }
 }
 
-/// Removes a backup. What makes it one goes first: what is left of an interrupted removal is no backup.
+/// Removes a backup. The manifest or the pack goes first: what an interrupted removal leaves is then no backup.
 pub fn remove(path: &Path) -> Outcome<()> {
     let file = path.is_file();
     let dir = if file { path.parent().unwrap_or(path) } else { path };
@@ -140,7 +141,7 @@ pub fn remove(path: &Path) -> Outcome<()> {
     }
 }
 
-/// The same as a failure that names the backup.
+/// A failure that names the backup.
 pub fn fail(path: &Path, what: impl std::fmt::Display) -> Failure {
     Failure::Request(format!("{}: {what}", path.display()))
 }

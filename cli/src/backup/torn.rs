@@ -1,15 +1,15 @@
 //! Ends XA transactions that a crash tore off in the binary log.
 //!
-//! A transaction that is not whole in a binary log is one that the server never committed. At the next file, or at the end,
-//! mariadb-binlog writes ROLLBACK for it, which a server refuses within an XA transaction, and the replay would
-//! end there. The statements that a server takes are XA END and XA ROLLBACK.
+//! A crash can leave a transaction incomplete in a binary log; the server never committed it. At the next file, or at the
+//! end, mariadb-binlog writes ROLLBACK for it. Within an XA transaction a server refuses that, and the replay would
+//! stop there. This filter writes XA END and XA ROLLBACK instead, which the server accepts.
 
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 
-/// Lines that matter are shorter. Longer ones are copied in parts.
+/// The filter looks only at lines shorter than this. Longer ones are copied in parts.
 const LONGEST: u64 = 4096;
 
-/// Copies what mariadb-binlog writes to what mariadb reads.
+/// Copies the output of mariadb-binlog to the input of mariadb.
 pub fn end_torn(from: impl Read, to: impl Write) -> io::Result<()> {
     let mut from = BufReader::with_capacity(1 << 16, from);
     let mut to = BufWriter::with_capacity(1 << 16, to);
@@ -45,7 +45,7 @@ pub fn end_torn(from: impl Read, to: impl Write) -> io::Result<()> {
     }
 }
 
-/// Of a ROLLBACK that mariadb-binlog adds: its delimiter and the end of the line.
+/// For a ROLLBACK that mariadb-binlog added: its delimiter and the end of the line.
 fn end_of_rollback(line: &[u8]) -> Option<&'static [u8]> {
     match line.strip_prefix(b"ROLLBACK")? {
         b"/*!*/;\n" => Some(b"/*!*/;\n"),

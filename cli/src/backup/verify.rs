@@ -1,4 +1,4 @@
-//! `verify`: everything of a backup is read, without a server.
+//! `verify`: reads everything of a backup, without a server.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -19,7 +19,7 @@ use super::store::Store;
 use crate::check::{self, Severity};
 use crate::out::{bytes, Failure, Outcome};
 
-/// Findings beyond this are counted only.
+/// Further findings are only counted.
 const SHOWN: usize = 100;
 
 #[derive(Serialize)]
@@ -32,7 +32,7 @@ struct Verified<'a> {
     blocks: usize,
 }
 
-/// True if it is sound.
+/// True if the backup is sound.
 pub fn run(args: &VerifyArgs, out: &mut dyn Write) -> Outcome<bool> {
     let chain = Chain::find(&args.dir, &args.chain, args.key_file.as_deref())?;
     let newest = chain.newest();
@@ -123,7 +123,8 @@ pub fn run(args: &VerifyArgs, out: &mut dyn Write) -> Outcome<bool> {
     Ok(problems.is_empty())
 }
 
-/// Tables whose rows are not as many as when the backup was made. `whole`: all tables were read.
+/// Tables whose number of rows differs from that at the time of the backup. `whole`: all tables
+/// were read.
 fn rows(manifest: &Manifest, found: &BTreeMap<String, u64>, whole: bool) -> Vec<String> {
     let wrong = |(name, want): (&String, &u64)| match found.get(name) {
         Some(is) if is == want => None,
@@ -169,7 +170,7 @@ fn blocks(
     }
 }
 
-/// A directory to look at the clock.
+/// Any directory, for access to the clock.
 fn machine(backup: &Path) -> &Path {
     match backup.is_file() {
         true => backup.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new(".")),

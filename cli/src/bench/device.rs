@@ -15,7 +15,7 @@ use signal_hook::iterator::Signals;
 use crate::args::DeviceArgs;
 use crate::out::{bytes, grouped, Failure, Grid, Outcome};
 
-/// False when the figures may be those of the system's cache.
+/// False when the figures may be those of the system's cache instead of the device's.
 pub fn run(args: &DeviceArgs, out: &mut dyn Write) -> Outcome<bool> {
     let stop = Arc::new(Stop::default());
     watch(&stop)?;

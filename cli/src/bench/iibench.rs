@@ -31,7 +31,7 @@ use crate::out::{bytes, grouped, Failure, Outcome};
 
 const TABLE: &str = "bench/purchases_index";
 
-/// Figures of a stretch of the run.
+/// Figures of an interval of the run.
 #[derive(Clone, Serialize)]
 struct Stretch {
     /// Rows in the table at its end.
@@ -48,14 +48,14 @@ struct Stretch {
     debt_bytes: u64,
 }
 
-/// What an index has written, when the last row is in.
+/// The writes of an index, up to the last row.
 #[derive(Serialize)]
 struct IndexFigures {
     index: u16,
     entries_flushed: u64,
     /// Write buffers that were flushed.
     freezes: u64,
-    /// Times that an entry was written to a run, the mean.
+    /// How often an entry was written to a run, on average.
     writes_per_entry: f64,
     stored_bytes_per_entry: f64,
     deltas: u64,
@@ -242,7 +242,7 @@ fn verify(args: &IibenchArgs, vfs: &Arc<dyn Vfs>) -> Outcome<Vec<String>> {
     Ok(findings)
 }
 
-/// Where a stretch began.
+/// The beginning of an interval.
 struct Mark {
     rows: u64,
     at: Duration,
@@ -375,7 +375,7 @@ fn line(s: &Stretch, out: &mut dyn Write) -> Outcome<()> {
         bytes(s.rss_bytes),
         bytes(s.debt_bytes)
     )?;
-    // For a person who watches; a line costs nothing compared with its rows.
+    // Somebody may be watching; flushing a line costs nothing compared with its rows.
     out.flush()?;
     Ok(())
 }

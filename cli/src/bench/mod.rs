@@ -1,4 +1,4 @@
-//! `frond bench`: the engine, three of its parts, and the device below it, measured on this machine.
+//! `frond bench`: measures the engine, three of its parts, and the device below it on this machine.
 //!
 //! Absolute figures depend on the machine; docs/benchmarks.md says how to use them.
 

@@ -56,7 +56,7 @@ impl Queries {
                 for index in 1..=3 {
                     let begin = clock.now();
                     if range_read(&engine, &table, &codec, index, &mut random).is_err() {
-                        // The inserting thread gets the same failure and reports it.
+                        // The inserting thread meets the same failure and reports it.
                         return;
                     }
                     let took = (clock.now() - begin).as_micros() as u64;

@@ -46,14 +46,14 @@ impl Sum {
 /// Adds findings about `table` to `report`.
 pub fn check(table: &Table, report: &mut Report, progress: Progress<'_>) {
     let name = table.def().name.clone();
-    // One that waits for an import is empty, and its first tree in no use.
+    // A table that waits for an import is empty, and its first tree is unused.
     let result = if table.def().schema.is_empty() || table.is_discarded() {
         plain(table, &name, report, progress)
     } else {
         typed(table, &name, report, progress)
     };
     if let Err(e) = result {
-        // It names file or table itself; usually the check of the pages has found it already.
+        // The error names file or table itself; usually the check of the pages has found it already.
         report.problem(e.message());
     }
 }
@@ -209,7 +209,7 @@ impl Subject<'_> {
         let label = format!("{} {}", self.name, self.schema.indexes[index].name);
         walk(self.tree(index), |key, value| {
             if self.sums(index) {
-                // Values of clustering indexes name the schema that wrote them.
+                // A clustering index's values name the version of the schema that wrote them.
                 let older = renewer.as_ref().is_some_and(|r| r.renew(value, &mut renewed));
                 found.add(key, if older { &renewed } else { value });
             } else {
@@ -327,7 +327,7 @@ impl WholeRow {
 /// Finds neighbours in a unique index that have the same values.
 struct Twins {
     index: usize,
-    /// Per part of a unique index, its first byte when it is NULL; `None` for one that cannot be.
+    /// For each part of a unique index, the first byte of a NULL; `None` for a part that cannot be NULL.
     parts: Option<Vec<Option<u8>>>,
     last: Vec<u8>,
     named: usize,
@@ -356,7 +356,7 @@ impl Twins {
         for (n, null) in parts.iter().enumerate() {
             let start = codec.prefix_len(self.index, key, n)?;
             if null.is_some() && key.get(start) == null.as_ref() {
-                // NULLs never conflict.
+                // Rows with a NULL never conflict.
                 return Ok(None);
             }
         }

@@ -40,7 +40,7 @@ pub fn check(file: TableFile, checkpoint: &Checkpoint, report: &mut Report) {
 
 fn tree(store: &Arc<StoredRuns>, id: TreeId, image: &[u8]) -> Result<(u64, u64, u64)> {
     let loader = TreeLoader::from_image(id, image, &**store, store.file.name())?;
-    // The format of new runs; none are made.
+    // Only the format of new runs, and none are made here.
     let plain = IndexDef::plain();
     let format = RunFormat {
         page_bytes: plain.page_bytes,

@@ -29,8 +29,8 @@ pub fn reports(
             ..options.clone()
         };
         fine &= read::is_fine(&outcome);
-        // An attribute may be rare; one that never occurs is a mistake, reported at once and in the
-        // exit status.
+        // An attribute may be rare. One that never occurs is a mistake: it is reported at once and
+        // in the exit status.
         let missing = outcome.unknown_group(&settings.group_by);
         grouped |= missing.is_none() && outcome.events > outcome.left_out;
         if let (Some(what), false, None) = (missing, grouped, &unknown) {

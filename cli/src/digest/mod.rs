@@ -3,7 +3,7 @@
 //! The steps; no file below depends on this one:
 //!
 //! ```text
-//! args/  what was typed -> plan  what is to be done -> read, follow, live/  what the library made of it
+//! args/  the command line -> plan  what to do -> read, follow, live/  calls of the library
 //!        -> write  the report, through `output` if it goes to a file
 //! ```
 

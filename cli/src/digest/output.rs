@@ -3,7 +3,8 @@
 //! Invariants:
 //!
 //! - OU1. A report that fails (a mistyped option, an unreadable log) leaves the file of that name as it was.
-//! - OU2. An output that is one of the inputs is refused: the log, or the baseline of a comparison, would be gone.
+//! - OU2. An output that is one of the inputs is refused: it would overwrite the log, or the baseline of a
+//!   comparison.
 //! - OU3. `flush` completes the file; what is written behind that (`--follow`) is appended to it.
 //!
 //! Outputs that are no files (`/dev/stdout`, a pipe) are written directly.
@@ -40,7 +41,7 @@ impl Output {
         if let Some(there) = &there {
             refuse_inputs(path, there, inputs)?;
         }
-        // Of a symbolic link the target is replaced, not the link.
+        // If the path is a symbolic link, its target is replaced, not the link.
         let target =
             if there.is_some() { fs::canonicalize(path).map_err(fail)? } else { path.into() };
         let mut name = std::ffi::OsString::from(".");

@@ -1,6 +1,6 @@
 //! The plan: consistent options, checked before anything is read.
 //!
-//! All mistakes that show without reading are refused here.
+//! Every mistake that can be seen without reading an input is refused here.
 
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};

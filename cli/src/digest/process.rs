@@ -11,7 +11,7 @@ use jiff::Timestamp;
 
 use super::when;
 
-/// Of a process's times; the same on every Linux.
+/// Ticks per second of a process's times; the same on every Linux.
 const TICKS: f64 = 100.0;
 
 /// Lines for a report of these inputs.
@@ -29,7 +29,7 @@ pub fn head(files: &[PathBuf], reproducible: bool) -> Head {
 
 fn usage() -> Option<Usage> {
     let stat = read("/proc/self/stat")?;
-    // Behind the program's name, which may hold anything.
+    // The fields start behind the program's name, which may hold any character.
     let mut fields = stat[stat.rfind(')')? + 1..].split_whitespace().skip(11);
     let mut ticks = || Some(fields.next()?.parse::<f64>().ok()? / TICKS);
     let (user, system) = (ticks()?, ticks()?);

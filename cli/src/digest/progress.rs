@@ -1,4 +1,5 @@
-//! One line on the terminal while a long input is read: how much, how fast, how long still.
+//! One line on the terminal while a long input is read: how much was read, how fast, and how long
+//! it will still take.
 
 use std::time::{Duration, Instant};
 
@@ -50,7 +51,7 @@ fn now() -> Instant {
 fn line(progress: &Progress<'_>, seconds: f64) -> String {
     let done = progress.done as f64;
     let rate = done / seconds.max(1e-3);
-    // Longer than the terminal is wide, a line could not be written over.
+    // A line wider than the terminal could not be overwritten.
     let name = match progress.name.char_indices().rev().nth(NAME - 1) {
         Some((from, _)) if from > 0 => format!("...{}", &progress.name[from..]),
         _ => progress.name.to_owned(),

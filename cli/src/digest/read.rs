@@ -31,7 +31,7 @@ pub fn logs(
     for problem in &outcome.problems {
         eprintln!("frond: {}: {}", problem.name, problem.what);
     }
-    // The other forms of a report have a place for it.
+    // The other forms of a report have a place for it; these do not.
     if args.csv || args.compat.is_some() {
         if let Some(words) = passed_over(&outcome) {
             eprintln!("frond: {words}");

@@ -11,7 +11,7 @@ struct Line {
     digest: DigestArgs,
 }
 
-/// What a command line gives: whether all could be read, and the text; or what it complains about.
+/// Runs a command line: whether all could be read, and the text; or the complaint.
 fn digest(options: &[&str], log: &str) -> Result<(bool, String), String> {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("slow.log");
@@ -19,7 +19,7 @@ fn digest(options: &[&str], log: &str) -> Result<(bool, String), String> {
     line(&[&[path.to_str().unwrap()], options].concat())
 }
 
-/// The same for a whole command line.
+/// As `digest`, for a whole command line.
 fn line(words: &[&str]) -> Result<(bool, String), String> {
     let args = Line::parse_from(["digest", "--quiet"].iter().chain(words)).digest;
     let mut out = Vec::new();
@@ -117,7 +117,7 @@ fn following_by_an_attribute_that_no_statement_has_is_a_mistake() {
     let said = by("program_nam").unwrap_err();
     assert!(said.contains("--group-by: no statement has an attribute 'program_nam'"), "{said}");
     assert!(by("qc_hit").is_ok());
-    // Nothing was logged in that time: that says nothing of the name.
+    // No statement was chosen, so nothing is known about the name.
     let mut nothing = vec!["--filter", "db == 'other'"];
     nothing.extend(follow);
     nothing.push("program_nam");
@@ -180,7 +180,7 @@ fn pipe(bytes: &[u8]) -> (std::io::PipeReader, String) {
 fn pipes_are_compared_whole_and_never_read_twice() {
     let (_before, first) = pipe(LOG.as_bytes());
     let (_after, second) = pipe(LOG.as_bytes());
-    // A lost first byte would be something that cannot be read.
+    // A lost first byte would be reported as unreadable.
     let (fine, text) = line(&["--diff", &first, &second]).unwrap();
     assert!(fine, "{text}");
     let (_again, third) = pipe(LOG.as_bytes());

@@ -11,11 +11,11 @@ use crate::server_args::{seconds, ServerOptions};
 /// Say what is wrong with a server and its machine, and what to set
 ///
 /// Takes two samples of the machine (/proc, /sys: queues of listeners, memory, swap, clock, disk) and of the server
-/// (variables, counters, replication), and asks the rules: each finding has what is seen, what that means with its
-/// arithmetic, what to set, and how to check. Nothing is changed. It runs as any user and names what it could not see.
+/// (variables, counters, replication), and evaluates the rules. Each finding says what is seen, what that means with its
+/// arithmetic, what to set, and how to check. Nothing is changed. It runs as any user and names what it could not read.
 ///
-/// With --watch it writes a sample each second into a file of bounded size, until it is stopped; --replay asks the
-/// rules as of any minute of such a file.
+/// With --watch it writes a sample each second into a file of bounded size, until it is stopped; --replay evaluates the
+/// rules for any moment of such a file.
 ///
 /// Exit status: 0 nothing found, 1 something found, 2 could not be done.
 #[derive(Args)]
@@ -25,7 +25,7 @@ use crate::server_args::{seconds, ServerOptions};
     frond doctor --watch /var/log/frond-doctor.ring --size 256M\n  \
     frond doctor --replay /var/log/frond-doctor.ring --at '2026-11-23 03:14:00'")]
 pub struct DoctorArgs {
-    /// Between the two samples; of --replay: before the moment that is looked at
+    /// Time between the two samples; with --replay: before the examined moment
     #[arg(long, value_name = "N", default_value = "10", value_parser = seconds)]
     pub seconds: Duration,
 
@@ -37,7 +37,7 @@ pub struct DoctorArgs {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with_all = ["replay", "json", "html"])]
     pub watch: Option<PathBuf>,
 
-    /// How long FILE may become
+    /// The most bytes of FILE
     #[arg(long, value_name = "BYTES", default_value = "64M", requires = "watch", value_parser = parse_bytes)]
     pub size: u64,
 
@@ -45,11 +45,11 @@ pub struct DoctorArgs {
     #[arg(long, value_name = "SECONDS", requires = "watch", value_parser = seconds)]
     pub run_time: Option<Duration>,
 
-    /// Ask the samples in FILE instead of a server
+    /// Use the samples in FILE instead of a server
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub replay: Option<PathBuf>,
 
-    /// The moment that is looked at, UTC (default: the last sample)
+    /// The examined moment, UTC (default: the last sample)
     #[arg(long, value_name = "TIME", requires = "replay")]
     pub at: Option<String>,
 

@@ -75,7 +75,7 @@ fn watch(args: &DoctorArgs, path: &Path) -> Outcome<()> {
     options.read(true).write(true).create(true).truncate(false);
     #[allow(clippy::disallowed_methods)] // It is no file of a database.
     let file = options.open(path).map_err(fail(path))?;
-    // Two that write into one file would spoil it.
+    // Two programs that write into one file would spoil it.
     if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
         return Err(Failure::Request(format!(
             "{}: another frond doctor writes it",
@@ -92,7 +92,7 @@ fn watch(args: &DoctorArgs, path: &Path) -> Outcome<()> {
                 away = false;
                 writer.add(sample).map_err(fail(path))?;
             }
-            // The machine is watched on while the server is away: these are the minutes that matter.
+            // The machine is watched while the server is away, too: those minutes matter most.
             Err(e) => {
                 if !std::mem::replace(&mut away, true) {
                     eprintln!("frond: {e}; the machine is watched on");
@@ -108,7 +108,7 @@ fn watch(args: &DoctorArgs, path: &Path) -> Outcome<()> {
     }
 }
 
-/// The rules as of a moment of a file of samples.
+/// Applies the rules to one moment of a file of samples.
 fn replay(args: &DoctorArgs, path: &Path, course: &mut Course) -> Outcome<Report> {
     let rules = all_rules()?;
     let at = match &args.at {
@@ -124,7 +124,7 @@ fn replay(args: &DoctorArgs, path: &Path, course: &mut Course) -> Outcome<Report
     };
     #[allow(clippy::disallowed_methods)] // It is no file of a database.
     let file = File::open(path).map_err(fail(path))?;
-    // Those of the last seconds before the moment.
+    // The samples of the last seconds before the moment.
     let mut near: std::collections::VecDeque<Snapshot> = Default::default();
     let (mut oldest, mut newest) = (None, None);
     ring::read(&file, &mut |sample| {

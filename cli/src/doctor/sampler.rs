@@ -11,7 +11,7 @@ use crate::digest::live::connect::Server;
 use crate::out::Outcome;
 use crate::server_args::ServerOptions;
 
-/// What the account needs. Variables and counters anybody may see.
+/// The privilege that the account needs. Variables and counters are visible to everybody.
 const NEEDS: &str = "REPLICA MONITOR ON *.*";
 
 const VARIABLES: &str = "SHOW GLOBAL VARIABLES";
@@ -19,7 +19,7 @@ const STATUS: &str = "SHOW GLOBAL STATUS";
 
 pub struct Sampler {
     machine: Machine,
-    /// The server is on this machine. Of another one's machine nothing is known, and this one's values would mislead.
+    /// The server is on this machine. If not, its machine is unknown, and this machine's values would mislead.
     here: bool,
     server: Option<Server>,
     connection: Option<ServerOptions>,
@@ -30,7 +30,7 @@ fn text(row: &[Option<&[u8]>], at: usize) -> String {
     String::from_utf8_lossy(row.get(at).copied().flatten().unwrap_or_default()).into_owned()
 }
 
-/// Whether a server's name (`10.11.6-MariaDB at /run/mysqld/mysqld.sock`) is of one on this machine.
+/// Whether a server with this name (`10.11.6-MariaDB at /run/mysqld/mysqld.sock`) is on this machine.
 fn is_here(name: &str) -> bool {
     let way = name.rsplit_once(" at ").map_or("", |(_, way)| way);
     ["/", "127.", "localhost:", "::1:", "[::1]"].iter().any(|begin| way.starts_with(begin))
@@ -74,7 +74,7 @@ impl Sampler {
         Ok(())
     }
 
-    /// Tries it; without an answer there is none for now.
+    /// Tries to connect; if no server answers, there is no connection for now.
     pub fn connect_again(&mut self) {
         self.server = None;
         if let Some(Ok(server)) = self.connection.as_ref().map(|c| c.connect(NEEDS)) {
@@ -84,14 +84,14 @@ impl Sampler {
         }
     }
 
-    /// A sample of the machine; the server does not answer.
+    /// A sample of the machine alone, for when the server does not answer.
     pub fn machine_only(&self) -> Snapshot {
         let (mut sample, _) = self.machine();
         sample.set("server.answers", Value::Number(0.0));
         sample
     }
 
-    /// The machine's values, and what could not be seen.
+    /// The machine's values, and what could not be read.
     fn machine(&self) -> (Snapshot, Vec<String>) {
         let mut sample = Snapshot::at(clock());
         if !self.here {
@@ -105,7 +105,7 @@ impl Sampler {
         (sample, unseen)
     }
 
-    /// A sample, and what could not be seen.
+    /// A sample of both, and what could not be read.
     pub fn sample(&mut self) -> Outcome<(Snapshot, Vec<String>)> {
         let (mut sample, mut unseen) = self.machine();
         if self.connection.is_some() && self.server.is_none() {
@@ -134,7 +134,7 @@ impl Sampler {
     }
 }
 
-/// The worst of all replication connections; of a server that is no replica, that all is well.
+/// The worst values of all replication connections; if the server is no replica, values that say that all is well.
 fn replica(server: &mut Server, sample: &mut Snapshot, unseen: &mut Vec<String>) {
     let sql = if server.mariadb { "SHOW ALL SLAVES STATUS" } else { "SHOW SLAVE STATUS" };
     let (mut behind, mut receiver, mut applier) = (0.0_f64, "Yes", "Yes");

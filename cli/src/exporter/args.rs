@@ -10,8 +10,8 @@ use crate::server_args::{seconds, ServerOptions};
 /// Give a server's counters to Prometheus
 ///
 /// Answers http://127.0.0.1:9360/metrics with the counters of a running MariaDB server and of Frond in it, as Prometheus text
-/// or, when asked for, as OpenMetrics. One connection to the server is kept; one SHOW GLOBAL STATUS and one short query on
-/// variables are asked at a scrape, at most once a second however many ask. No series has a label whose values come from data.
+/// or, on request, as OpenMetrics. One connection to the server stays open. A scrape runs one SHOW GLOBAL STATUS and one short
+/// query on variables, at most once a second however many scrapes come. No series has a label whose values come from data.
 /// ops/ has alert rules and a dashboard for Grafana.
 ///
 /// The account needs no privilege: CREATE USER frond@localhost IDENTIFIED BY '...'.
@@ -23,7 +23,7 @@ use crate::server_args::{seconds, ServerOptions};
     frond exporter --listen 10.0.0.7:9360      whoever reaches this address can read the counters\n  \
     frond exporter --once > /var/lib/node_exporter/frond.prom")]
 pub struct ExporterArgs {
-    /// Where scrapes come in. Not encrypted and without a password: an address that others reach is a decision
+    /// Where to listen. There is no encryption and no password: think before you use an address that others reach
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9360")]
     pub listen: SocketAddr,
 
@@ -31,7 +31,7 @@ pub struct ExporterArgs {
     #[arg(long, conflicts_with_all = ["listen", "run_time"])]
     pub once: bool,
 
-    /// OpenMetrics, where the client does not say what it wants
+    /// OpenMetrics, unless the client asks for another format
     #[arg(long)]
     pub openmetrics: bool,
 

@@ -1,8 +1,8 @@
-//! The metrics: which of the server's counters, under which names.
+//! The metrics: which of the server's counters are exported, and under which names.
 //!
 //! Invariants:
 //!
-//! - MX1. A name, once here, stays, with its meaning: dashboards and alerts depend on it.
+//! - MX1. A published name stays, with its meaning: dashboards and alerts depend on it.
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -30,7 +30,7 @@ const fn metric(
     Metric { variable, name, kind, scale: 1.0, help }
 }
 
-/// Microseconds of the server, seconds here.
+/// The server counts microseconds; the metric is in seconds.
 const fn micros(
     variable: &'static str,
     name: &'static str,
@@ -40,7 +40,8 @@ const fn micros(
     Metric { variable, name, kind, scale: 1e-6, help }
 }
 
-/// Frond's. The engine's names are in `engine/core/src/status.rs`; the server puts `Frond_` before them.
+/// Frond's counters. The engine's names are in `engine/core/src/status.rs`; the server puts `Frond_`
+/// before them.
 pub const FROND: &[Metric] = &[
     metric("frond_commits", "frond_commits", Counter, "Committed transactions that changed rows."),
     metric(
@@ -329,7 +330,7 @@ pub const FROND: &[Metric] = &[
     ),
 ];
 
-/// The server's own.
+/// The server's own counters.
 pub const SERVER: &[Metric] = &[
     metric("uptime", "mariadb_uptime_seconds", Gauge, "Seconds since the server started."),
     metric("questions", "mariadb_questions", Counter, "Statements that clients sent."),
@@ -514,7 +515,7 @@ pub const SERVER: &[Metric] = &[
     metric("innodb_deadlocks", "mariadb_innodb_deadlocks", Counter, "Deadlocks in InnoDB."),
 ];
 
-/// Settings that figures are compared with.
+/// Settings with which figures are compared.
 pub const VARIABLES: &[Metric] = &[
     metric("max_connections", "mariadb_max_connections", Gauge, "Connections that are allowed."),
     metric(

@@ -1,11 +1,11 @@
-//! As much of HTTP as a scrape needs: one request, one answer, and the connection ends.
+//! The part of HTTP that a scrape needs: one request, one answer, and the connection ends.
 //!
 //! Invariants:
 //!
 //! - HX1. A client has `PATIENCE` to send its request and as long again to take its answer. At most
-//!   `MOST` are served at once, further ones are closed. So clients that connect and send nothing
-//!   block others only for a short time.
-//! - HX2. A request is at most `LONGEST` bytes; nothing in it but method, path and Accept is looked at.
+//!   `MOST` clients are served at once; further connections are closed. So clients that connect and
+//!   send nothing block others only for a short time.
+//! - HX2. A request is at most `LONGEST` bytes; nothing in it but method, path and Accept is read.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -17,7 +17,7 @@ pub const MOST: usize = 16;
 const PATIENCE: Duration = Duration::from_secs(5);
 const LONGEST: usize = 8 << 10;
 
-/// What is asked for.
+/// What the client asks for.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Request {
     pub path: String,
@@ -72,7 +72,7 @@ fn parse(bytes: &[u8]) -> Result<Request, &'static str> {
     })
 }
 
-/// Answers and ends the connection.
+/// Sends the answer and ends the connection.
 pub fn answer(
     stream: &mut TcpStream,
     status: &str,

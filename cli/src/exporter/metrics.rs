@@ -1,14 +1,14 @@
-//! How metrics are written, in both text formats.
+//! Writes metrics in both text formats.
 //!
 //! Invariant MXW1: the number of series is bounded by `catalog.rs`: no label has values that come from data. A counter of
-//! Frond that is not there yet is exported as `frond_unknown{name="..."}`, at most `MOST_UNKNOWN` of them.
+//! Frond that the catalog does not have is exported as `frond_unknown{name="..."}`, at most `MOST_UNKNOWN` of them.
 
 use std::collections::HashMap;
 use std::fmt::Write;
 
 use super::catalog::{Kind, Metric, COMMANDS, FROND, SERVER, VARIABLES};
 
-/// Counters of later releases that are exported without a help.
+/// At most this many counters of later releases are exported, without help texts.
 pub const MOST_UNKNOWN: usize = 64;
 
 /// What a server answered to one scrape.
@@ -18,11 +18,11 @@ pub struct Sample {
     /// Status variables and settings, by their names in small letters.
     pub status: HashMap<String, String>,
     pub variables: HashMap<String, String>,
-    /// Seconds it took.
+    /// Seconds that the answer took.
     pub seconds: f64,
 }
 
-/// Writes what a scrape gets; `None` if the server did not answer.
+/// Writes the answer to a scrape; `sample` is `None` if the server did not answer.
 pub fn write(sample: Option<&Sample>, openmetrics: bool) -> String {
     let mut out = Text { text: String::with_capacity(32 << 10), openmetrics };
     out.head("frond_exporter_up", Kind::Gauge, "1 if the server answered this scrape.");
@@ -205,7 +205,7 @@ mod tests {
                 assert!(FROND.iter().any(|m| m.variable == variable), "{variable}");
             }
         }
-        // The plugin's own.
+        // The counters of the plugin itself.
         for (source, call) in [
             (include_str!("../../../mariadb/read_free.cc"), "add(ctx, \""),
             (include_str!("../../../mariadb/status.cc"), "collect(nullptr, \""),

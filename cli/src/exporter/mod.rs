@@ -42,11 +42,11 @@ pub fn run(args: &ExporterArgs, out: &mut dyn Write) -> Outcome<bool> {
     let cannot =
         |e: std::io::Error| Failure::Request(format!("cannot listen at {}: {e}", args.listen));
     let listener = TcpListener::bind(args.listen).map_err(cannot)?;
-    // A signal has to be seen while nobody connects.
+    // A signal has to be noticed while nobody connects.
     listener.set_nonblocking(true).map_err(cannot)?;
     let address = listener.local_addr().map_err(cannot)?;
     let stop = Stop::after(args.run_time);
-    // Reports at once what is wrong now; the server may still come up later.
+    // Reports a problem of now at once; the server may still come up later.
     if let Err(e) = source.ask() {
         eprintln!("frond: {e}");
     }
@@ -62,9 +62,9 @@ pub fn run(args: &ExporterArgs, out: &mut dyn Write) -> Outcome<bool> {
                 }
                 let (source, serving, open) = (source.clone(), serving.clone(), args.openmetrics);
                 #[allow(clippy::disallowed_methods)]
-                // The thread of a scrape is none of the engine's.
+                // The thread of a scrape is not one of the engine's.
                 std::thread::spawn(move || {
-                    // A client that goes away has no answer.
+                    // If the client has gone away, there is nobody to answer.
                     let _ = serve(stream, &source, open);
                     serving.fetch_sub(1, Ordering::Relaxed);
                 });

@@ -1,4 +1,4 @@
-//! The server's answers: one connection that is kept, one sample that scrapes share.
+//! The server's answers: one connection that stays open, and one sample that scrapes share.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -11,9 +11,9 @@ use crate::digest::live::stop::now;
 use crate::out::Outcome;
 use crate::server_args::ServerOptions;
 
-/// A sample serves all scrapes of this time.
+/// A sample serves all scrapes for this time.
 const FRESH: Duration = Duration::from_secs(1);
-/// A server that did not answer is left alone for this time.
+/// After a failure the server is not asked again for this time.
 const PAUSE: Duration = Duration::from_secs(2);
 
 /// SHOW GLOBAL STATUS needs no privilege.
@@ -37,13 +37,14 @@ impl Source {
         Source { options, state: Mutex::default() }
     }
 
-    /// A sample of this moment.
+    /// Takes a new sample.
     pub fn ask(&self) -> Outcome<Sample> {
         let mut state = self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         state.ask(&self.options)
     }
 
-    /// One of this second; `None` if the server does not answer. Scrapes wait here for each other.
+    /// A sample at most `FRESH` old; `None` if the server does not answer. Scrapes wait here for
+    /// each other.
     pub fn recent(&self) -> Option<Arc<Sample>> {
         let mut state = self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         if let Some((at, sample)) = &state.last {
@@ -89,7 +90,7 @@ impl State {
         let sql = format!("SHOW GLOBAL VARIABLES WHERE Variable_name IN ({})", names.join(", "));
         let variables = pairs(&mut server, &sql)?;
         let version = server.name.split(' ').next().unwrap_or_default().to_owned();
-        // Only one that answered is kept.
+        // Only a connection that answered is kept.
         self.server = Some(server);
         Ok(Sample { version, status, variables, seconds: begin.elapsed().as_secs_f64() })
     }

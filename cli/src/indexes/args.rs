@@ -9,11 +9,10 @@ use crate::connection::ConnectionArgs;
 /// Find indexes that repeat others or that nothing reads
 ///
 /// Reads the table definitions of a running server or, if FILES are named, of dumps (mariadb-dump, mysqldump; plain,
-/// gzip or zstd; - is standard input), and names
-/// each index that another one makes superfluous: equal ones, prefixes, those that end with the primary key where the
-/// engine adds it, and foreign keys that say the same. With --unused also indexes of the server that nothing has read, by
-/// its counters (performance_schema or userstat), those of other servers, and plans in slow logs. An index that a
-/// constraint needs is never named. For each the
+/// gzip or zstd; - is standard input), and names each index that another one makes superfluous: equal ones, prefixes,
+/// those that end with the primary key where the engine adds it, and foreign keys that say the same. With --unused it
+/// also names indexes of the server that nothing has read. The evidence is its counters (performance_schema or userstat),
+/// those of other servers, and plans in slow logs. An index that a constraint needs is never named. For each index the
 /// statements are printed that hide it, bring it back, and drop it; nothing is executed.
 ///
 /// Exit status: 0 nothing found, 1 something found, 2 could not be done.
@@ -46,11 +45,11 @@ pub struct IndexesArgs {
     #[arg(long, conflicts_with = "files")]
     pub unused: bool,
 
-    /// Another server with the same tables, such as a replica: what it reads is used; HOST[:PORT] or a socket's path
+    /// Another server with the same tables, such as a replica: indexes read there are used; HOST[:PORT] or a socket's path
     #[arg(long, value_name = "SERVER", requires = "unused")]
     pub also: Vec<String>,
 
-    /// A slow log with plans (log_slow_verbosity=explain): what they name is used; may be given again
+    /// A slow log with plans (log_slow_verbosity=explain): indexes that they name are used; may be given again
     #[arg(long, value_name = "FILE", requires = "unused", value_hint = ValueHint::FilePath)]
     pub log: Vec<PathBuf>,
 

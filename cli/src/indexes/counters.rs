@@ -1,4 +1,4 @@
-//! What a server has counted of reads by index.
+//! A server's counts of reads by index.
 
 use frond_indexes::usage::{Count, Counters};
 
@@ -9,9 +9,10 @@ use super::server::{number, text};
 
 const OWN: &str = "('mysql', 'sys', 'information_schema', 'performance_schema')";
 
-/// Nothing is switched on here; `notes` says what could not be used, and why.
+/// Reads the counters that are on. Nothing is switched on here; `notes` gets the counters that
+/// could not be used, and why.
 pub fn read(server: &mut Server, notes: &mut Vec<String>) -> Outcome<Counters> {
-    // MySQL has it elsewhere since 8.0.
+    // MySQL has the table elsewhere since 8.0.
     let schema = if server.mariadb { "information_schema" } else { "performance_schema" };
     let uptime = format!(
         "SELECT VARIABLE_VALUE FROM {schema}.GLOBAL_STATUS WHERE UPPER(VARIABLE_NAME) = 'UPTIME'"
@@ -44,7 +45,7 @@ pub fn read(server: &mut Server, notes: &mut Vec<String>) -> Outcome<Counters> {
     Ok(counters)
 }
 
-/// Why it says nothing, or what it counted.
+/// The counts, or why there are none.
 fn performance_schema(server: &mut Server) -> Result<Vec<Count>, String> {
     let ask = |server: &mut Server, sql: &str| server.value(sql).map_err(|e| e.to_string());
     if ask(server, "SELECT @@performance_schema")?.as_deref() != Some("1") {
@@ -62,7 +63,7 @@ fn performance_schema(server: &mut Server) -> Result<Vec<Count>, String> {
     if ask(server, &left_out)?.as_deref() != Some("0") {
         return Err("setup_objects leaves tables out".into());
     }
-    // Tables and indexes beyond its limits are not counted at all.
+    // Tables and indexes beyond the limits of performance_schema are not counted at all.
     let mut lost = None;
     let sql = "SHOW GLOBAL STATUS WHERE Variable_name IN ('Performance_schema_index_stat_lost', \
         'Performance_schema_table_instances_lost', 'Performance_schema_table_handles_lost')";

@@ -70,7 +70,7 @@ pub fn run(args: &IndexesArgs, out: &mut dyn Write) -> Outcome<bool> {
 /// A dump, packed or not.
 fn read_dump(file: &Path) -> Outcome<Dump> {
     let fail = |what: String| Failure::Request(format!("{}: {what}", file.display()));
-    // The format is given, so that nothing is guessed: whether it is a dump is seen by what is in it.
+    // The format is given, so none is guessed; the contents show whether it is a dump.
     let mut input = Input::open(&Origin::of(file), Some(Format::Raw))
         .map_err(|e| Failure::Request(format!("{}: {}", e.name, e.what)))?;
     let mut reader = Reader::default();

@@ -1,7 +1,8 @@
 //! Tables, sizes and estimates of a running server.
 //!
-//! Definitions come from SHOW CREATE TABLE and go through the parser of dumps: one reading of what a key is, and
-//! `information_schema` has neither lengths of all prefixes nor actions in one place. Only questions are asked.
+//! Definitions come from SHOW CREATE TABLE and go through the parser of dumps, so there is one reading of a key.
+//! `information_schema` lacks the lengths of some prefixes, and has actions in another place. Only queries are
+//! sent.
 
 use std::collections::HashMap;
 
@@ -13,7 +14,7 @@ use super::IndexesArgs;
 use crate::digest::live::connect::Server;
 use crate::out::{Failure, Outcome};
 
-/// What the account needs. SELECT shows a table's definition; the sizes are in a table of its own.
+/// The privilege that the account needs. SELECT shows a table's definition, and the table of sizes.
 const NEEDS: &str = "SELECT ON *.*";
 
 /// (database, table, key)
@@ -41,11 +42,12 @@ pub fn connect_also(args: &IndexesArgs, name: &str) -> Outcome<Server> {
     Server::connect(&connection, port, NEEDS)
 }
 
-/// All tables but the server's own. All of them, since foreign keys of any may need an index of any other.
+/// All tables but the server's own: even when few are wanted, foreign keys of any table may need an index of any
+/// other.
 pub fn read(server: &mut Server, report: &mut Report) -> Outcome<(Vec<Table>, Hiding)> {
     report.sources.push(server.name.clone());
     let hiding = Hiding::of_version(&server.name);
-    // Names in backquotes, and the statement in UTF-8.
+    // Quoted names get backquotes, and the statements are in UTF-8.
     server.run(
         "SET SESSION sql_mode = '', sql_quote_show_create = 1, character_set_results = utf8mb4",
     )?;
@@ -68,7 +70,7 @@ pub fn read(server: &mut Server, report: &mut Report) -> Outcome<(Vec<Table>, Hi
         let read = asked.map_err(|e| e.to_string()).and_then(|()| create_table(&sql, &db));
         match read {
             Ok(table) => tables.push(Table { rows, ..table }),
-            // A server that has gone answers nothing more.
+            // If the server has gone, the other tables would fail, too.
             Err(what) if server.value("SELECT 1").is_err() => return Err(Failure::Request(what)),
             Err(what) => report.problems.push(format!("{db}.{name}: {what}")),
         }
@@ -78,7 +80,7 @@ pub fn read(server: &mut Server, report: &mut Report) -> Outcome<(Vec<Table>, Hi
         "SELECT TABLE_SCHEMA, TABLE_NAME, INDEX_NAME, MAX(CARDINALITY) \
          FROM information_schema.STATISTICS GROUP BY 1, 2, 3",
     )?;
-    // In pages; a partition is a table of its own there: `t#P#p0`.
+    // Sizes are in pages; a partition is a table of its own there: `t#P#p0`.
     let sizes = numbers(
         server,
         "SELECT database_name, SUBSTRING_INDEX(table_name, '#', 1), index_name, \
@@ -99,7 +101,7 @@ pub fn read(server: &mut Server, report: &mut Report) -> Outcome<(Vec<Table>, Hi
     Ok((tables, hiding))
 }
 
-/// Rows of a name and a number.
+/// Reads rows of a name (database, table, key) and a number.
 fn numbers(server: &mut Server, sql: &str) -> Outcome<HashMap<Name, u64>> {
     let mut found = HashMap::new();
     server.rows(sql, &mut |row| {

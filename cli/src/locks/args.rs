@@ -42,7 +42,7 @@ impl SectionName {
 /// standard input. MariaDB from 10.4, MySQL from 5.0. With --live a running server's tables are asked instead:
 /// INNODB_TRX, INNODB_LOCKS and INNODB_LOCK_WAITS, and those of Frond.
 ///
-/// Blockers are not in the text: they follow from the locks that are printed. Where these are not all printed, no
+/// The text does not name blockers: they follow from the printed locks. If not all locks are printed, no
 /// blocker is guessed. Statements are shown without literals; keys of records are shown (--no-keys).
 ///
 /// Exit status: 0 nobody waited and there was no deadlock, 1 somebody did or there was, 2 could not be done.
@@ -64,7 +64,7 @@ pub struct LocksArgs {
     #[arg(long)]
     pub live: bool,
 
-    /// Go on reading: what comes is shown when it comes, if somebody waits or there is a deadlock
+    /// Keep reading: show each dump with waits and each deadlock as it comes
     #[arg(long)]
     pub follow: bool,
 
@@ -72,11 +72,11 @@ pub struct LocksArgs {
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub run_time: Option<Duration>,
 
-    /// How often a server is asked
+    /// Time between two queries of a server
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = seconds)]
     pub every: Duration,
 
-    /// The longest of each list
+    /// Rows of each list: the longest waits, the largest counts
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=2000))]
     pub limit: u32,
 

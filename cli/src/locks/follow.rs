@@ -1,4 +1,5 @@
-//! A log that grows. It is read from its present end; a log that was rotated is begun from its begin.
+//! A log that grows. It is read from its present end; after a rotation the new file is read from its
+//! beginning.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -50,7 +51,7 @@ pub fn files(args: &LocksArgs, out: &mut dyn Write) -> Outcome<bool> {
         if n > 0 {
             continue;
         }
-        // At its end: has it another one's name by now, or was it cut?
+        // At the end of the file: does its name belong to another file by now, or was it truncated?
         let here = file.metadata().map_err(fail)?;
         if here.len() < at {
             at = file.seek(SeekFrom::Start(0)).map_err(fail)?;

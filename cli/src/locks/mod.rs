@@ -74,7 +74,7 @@ fn read(file: &Path, analysis: &mut Analysis) -> Result<(), String> {
             Err(e) => break Err(frond_querylog::input::open::describe(&e)),
         }
     };
-    // What is before an error counts.
+    // What was read before an error counts.
     reader.finish(analysis);
     result
 }

@@ -13,7 +13,7 @@ use crate::digest::live::connect::Server;
 use crate::out::Outcome;
 use crate::server_args::ServerOptions;
 
-/// What the account needs.
+/// The privilege that the account needs.
 pub const NEEDS: &str = "PROCESS ON *.*";
 
 const TRX: &str = "SELECT trx_id, trx_mysql_thread_id, \
@@ -34,7 +34,7 @@ const FROND_WAITS: &str =
     "SELECT WAITING_TRX_ID, BLOCKING_TRX_ID, WAIT_MS, LOCK_MODE, TABLE_SCHEMA, TABLE_NAME, \
     INDEX_NAME, LOCK_DATA, LOCK_TYPE FROM information_schema.FROND_LOCK_WAITS";
 
-/// A server that is asked.
+/// A connection to the server, and what it has.
 pub struct Asked {
     server: Server,
     has_frond: bool,
@@ -107,7 +107,7 @@ impl Asked {
         self.server.rows(LOCKS, &mut |row| {
             let (id, owner) = (text(row, 0), text(row, 1));
             for (trx, requested) in dump.trxs.iter_mut().zip(&requested) {
-                // These are told apart by what they wait for.
+                // Transactions without a number are told apart by the lock that they wait for.
                 if *requested == id || (trx.id == owner && has_number(&owner)) {
                     trx.locks.extend(lock(row, *requested == id));
                 }
@@ -124,7 +124,7 @@ impl Asked {
             };
             let waiters = all().filter(|at| is(*at, &waiter) && requested[*at] == lock);
             let mut blockers = all().filter(|at| is(*at, &blocker));
-            // With several that have no number, it is not said which.
+            // If several transactions have no number, the server does not say which of them blocks.
             if let (Some(blocker), None) = (blockers.next(), blockers.next()) {
                 let edge = |waiter| Given { waiter, blocker };
                 edges.extend(waiters.filter(|waiter| *waiter != blocker).map(edge));
@@ -182,7 +182,7 @@ impl Asked {
                 (trx.user, trx.host) = (text(row, 1), text(row, 2));
                 match text(row, 3).as_str() {
                     "Sleep" => trx.statement.clear(),
-                    // INNODB_TRX has the first 1024 characters.
+                    // INNODB_TRX has only the first 1024 characters of the statement.
                     _ => trx.statement = text(row, 4).into_bytes(),
                 }
             }
@@ -191,7 +191,8 @@ impl Asked {
     }
 }
 
-/// Transactions that changed nothing have none: 0 in all tables, or in INNODB_TRX (MariaDB 10.5) an address with this bit.
+/// Transactions that changed nothing have no number: it is 0 in all tables or, in INNODB_TRX of MariaDB 10.5, an address
+/// with this bit.
 fn has_number(id: &str) -> bool {
     id != "0" && id.parse().is_ok_and(|id: u64| id < 1 << 48)
 }
@@ -219,13 +220,13 @@ fn lock(row: &[Option<&[u8]>], waiting: bool) -> Option<Lock> {
     })
 }
 
-/// What a row of FROND_LOCK_WAITS waits for. It has no page; the key tells records apart.
+/// The lock that a row of FROND_LOCK_WAITS waits for. It has no page; the key tells records apart.
 fn frond_lock(row: &[Option<&[u8]>], owner: &str) -> Option<Lock> {
     let index = text(row, 6);
     let page = Page { index: index.as_str().into(), space: 0, page: 0 };
     Some(Lock {
         table: format!("{}.{}", text(row, 4), text(row, 5)).into(),
-        // One on a whole index is shown as the table's.
+        // A lock on a whole index is shown as a lock on the table.
         page: (!index.is_empty() && text(row, 8) != "INDEX").then_some(page),
         heaps: Vec::new(),
         mode: Mode::parse(text(row, 3).as_bytes())?,

@@ -1,4 +1,4 @@
-//! How a report is shown: at the end, or for each dump when it comes.
+//! Shows a report: at the end, or for each dump as it arrives.
 
 use std::io::{IsTerminal, Write};
 
@@ -21,7 +21,7 @@ pub fn write(args: &LocksArgs, report: &Report, out: &mut dyn Write) -> Outcome<
         report.write_html(GENERATOR.into(), out)?;
     } else if let Some(section) = args.csv {
         let known = fields(report, section.section());
-        // Without a row no name is known, and none can be wrong.
+        // Without a row the names are unknown, so none can be called wrong.
         if let Some(name) = args.fields.iter().find(|n| !known.is_empty() && !known.contains(n)) {
             let known = known.join(", ");
             return Err(Failure::Request(format!("no field '{name}': there are {known}")));
@@ -34,7 +34,7 @@ pub fn write(args: &LocksArgs, report: &Report, out: &mut dyn Write) -> Outcome<
     Ok(())
 }
 
-/// Shows each dump in which somebody waits, and each new deadlock, when it comes.
+/// Shows, as they arrive, each dump in which somebody waits, and each new deadlock.
 pub struct Shown<'a> {
     args: &'a LocksArgs,
     out: &'a mut dyn Write,

@@ -9,15 +9,15 @@ use crate::connection::ConnectionArgs;
 use crate::out::parse_count;
 use crate::server_args::seconds;
 
-/// Run a log's statements on two servers: the same answers, and which is faster?
+/// Run a log's statements on two servers, and compare answers and times
 ///
 /// Reads statements from slow logs, general logs, files of statements and captures of traffic (plain, gzip or zstd; - is
 /// standard input), and runs each on two servers with the same data, for example one with InnoDB and one with Frond. Rows
 /// (in any order unless ORDER BY says one), errors and warnings are compared, and times, with their significance.
 ///
 /// Only statements that read are run, in read-only sessions; --writes runs the others as well: only on servers that
-/// nobody else needs. A difference is reported if the statement determines its result and the servers stay different when
-/// they are asked again.
+/// nobody else needs. A difference is reported if the statement determines its result and the servers still differ when
+/// it is run again.
 ///
 /// WHERE is a socket (/run/mysqld/mysqld.sock), HOST, HOST:PORT, or an option file (./b.cnf), each also as USER@WHERE.
 ///
@@ -50,7 +50,7 @@ pub struct ReplayArgs {
     pub speed: Option<f64>,
 
     /// Sessions that run at once (default: 1, with --speed 64). With --writes and more than 1, statements of different
-    /// sessions may meet in another order than in the log, and differ for that
+    /// sessions may run in another order than in the log, and give different answers for that reason
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub threads: Option<u16>,
 
@@ -62,7 +62,7 @@ pub struct ReplayArgs {
     #[arg(long, value_name = "N", value_parser = parse_count)]
     pub limit: Option<u64>,
 
-    /// Stop after this time; Ctrl-C does it, too, with the report
+    /// Stop after this time; Ctrl-C stops earlier, with the report
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub run_time: Option<Duration>,
 
@@ -82,7 +82,7 @@ pub struct ReplayArgs {
     #[arg(long, conflicts_with = "json")]
     pub html: bool,
 
-    /// Who asks, where WHERE does not say it
+    /// The user, if WHERE names none
     #[arg(long, value_name = "USER", value_hint = ValueHint::Username)]
     pub user: Option<String>,
 
@@ -131,7 +131,7 @@ impl ReplayArgs {
             return Ok((way, None));
         }
         let (host, port) = match place.rsplit_once(':') {
-            // Colons without brackets are of an address.
+            // Without brackets, several colons belong to an IPv6 address.
             Some((host, port)) if !host.contains(':') || host.ends_with(']') => {
                 let port = port.parse().map_err(|_| format!("'{port}' in '{place}' is no port"))?;
                 (host, Some(port))

@@ -12,11 +12,11 @@ use crate::digest::live::connect::Server;
 use crate::digest::live::stop::now;
 use crate::out::{Failure, Outcome};
 
-/// What an account needs besides.
+/// The privilege that an account needs besides.
 const NEEDS: &str = "SELECT ON *.*";
-/// Warnings that are compared.
+/// The number of warnings that are compared.
 const WARNINGS: usize = 64;
-/// The character set of what is no text.
+/// The character set of values that are not text.
 const BINARY: u16 = 63;
 
 /// Settings on which results depend; a difference in them is reported first.
@@ -94,7 +94,7 @@ impl Session {
         format!("{}: {error}", self.server.name)
     }
 
-    /// An error of the statement is its answer, another one is the end.
+    /// An error of the statement is its answer; any other error ends the session.
     fn refused(&self, error: Error) -> Result<Answer, String> {
         match error {
             // The server ends or ended the connection.
@@ -137,7 +137,7 @@ impl Session {
 
 impl Target for Session {
     fn run(&mut self, sql: &[u8]) -> Result<Answer, String> {
-        // Only text is given to it (`statement::duty`).
+        // `statement::duty` lets only text through to here.
         let sql = String::from_utf8_lossy(sql);
         let (mut answer, warnings) = match self.answer(&sql) {
             Ok(found) => found,

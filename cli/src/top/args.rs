@@ -9,12 +9,12 @@ use crate::server_args::{seconds, ServerOptions};
 
 /// Watch a server: throughput, waits, Frond's trees and memory, statements
 ///
-/// One screen, 80 by 24 characters are enough: what the server does a second, Frond's memory split and merge debt, who waits
+/// One screen of at least 80 by 24 characters: the server's activity per second, Frond's memory and merge debt, who waits
 /// for a lock (InnoDB and Frond), which trees grow, and which classes of statements take the time (performance_schema; without
-/// it those that run now). Only questions are asked. --record keeps what was seen, and --replay shows it again.
+/// it the running statements). Nothing is changed in the server. --record keeps the samples, and --replay shows them again.
 ///
-/// Keys: q end, space pause, 1 everything, 2 waits, 3 trees, 4 statements; of a recording: left and right one sample,
-/// page up and down a minute's worth.
+/// Keys: q end, space pause, 1 everything, 2 waits, 3 trees, 4 statements; in a recording: left and right one sample,
+/// page up and down one minute.
 ///
 /// Exit status: 0 ended, 2 could not be done.
 #[derive(Args)]
@@ -26,11 +26,11 @@ use crate::server_args::{seconds, ServerOptions};
     frond top --once --replay tonight.top      the last screen as text\n\n\
     The account needs PROCESS, and SELECT ON performance_schema.* for statements.")]
 pub struct TopArgs {
-    /// How often the server is asked
+    /// Time between two samples
     #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = seconds)]
     pub every: Duration,
 
-    /// Write what is seen to this file; it must not exist
+    /// Write the samples to this file; it must not exist
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "replay")]
     pub record: Option<PathBuf>,
 
@@ -38,7 +38,7 @@ pub struct TopArgs {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub replay: Option<PathBuf>,
 
-    /// Print one screen as text, after two looks at the server
+    /// Print one screen as text, from two samples
     #[arg(long)]
     pub once: bool,
 

@@ -25,7 +25,7 @@ use server::Asked;
 
 const LIVE: &str = "q end  space pause  1 all  2 waits  3 trees  4 statements";
 const REPLAYED: &str = "q end  space play  left/right  1 all  2 waits  3 trees  4 statements";
-/// Bytes of a recording at which it ends.
+/// A recording ends at this many bytes.
 const LARGEST: u64 = 1 << 30;
 
 pub fn run(args: &TopArgs, out: &mut dyn Write) -> Outcome<bool> {
@@ -45,7 +45,7 @@ pub fn run(args: &TopArgs, out: &mut dyn Write) -> Outcome<bool> {
         once(args, &mut source, record.as_mut(), &stop, out)?;
         return Ok(true);
     }
-    // The first question may fail; it does so on a terminal that still is one.
+    // The first query may fail; then the terminal is still in its normal mode for the message.
     let first = source.next(args.every)?;
     let mut shown = Shown {
         before: None,
@@ -62,7 +62,7 @@ pub fn run(args: &TopArgs, out: &mut dyn Write) -> Outcome<bool> {
 /// Where samples come from.
 enum Source {
     Server(Box<Asked>),
-    /// And the place of the next.
+    /// The samples, and the index of the next one.
     Recording(Vec<Sample>, usize),
 }
 
@@ -112,7 +112,7 @@ fn once(
     Ok(())
 }
 
-/// What is on the screen.
+/// The contents of the screen.
 struct Shown {
     before: Option<Sample>,
     now: Sample,
@@ -163,9 +163,9 @@ impl Shown {
         };
     }
 
-    /// Waits for a key, at most until `due`; false: the end.
+    /// Waits for a key until `due` at most; false: the program ends.
     fn keys(&mut self, due: Instant, source: &mut Source) -> Outcome<bool> {
-        // A signal has to be seen.
+        // A signal has to be noticed meanwhile.
         const SLICE: Duration = Duration::from_millis(100);
         let left = due.saturating_duration_since(now());
         let wait = if self.paused { SLICE } else { left.min(SLICE) };
@@ -185,7 +185,7 @@ impl Shown {
         };
         match key.code {
             KeyCode::Char('q') | KeyCode::Esc => return Ok(false),
-            // Of a raw terminal it is a key.
+            // In a raw terminal Ctrl-C is a key.
             KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => {
                 return Ok(false)
             }
@@ -200,7 +200,7 @@ impl Shown {
         Ok(true)
     }
 
-    /// Goes to another sample of a recording.
+    /// Moves to another sample of a recording.
     fn step(&mut self, by: i64, source: &mut Source) {
         let Source::Recording(samples, at) = source else { return };
         let place = (*at as i64 - 1 + by).clamp(0, samples.len() as i64 - 1) as usize;
@@ -240,7 +240,7 @@ impl Record {
             )));
         }
         recording::write(sample, &mut self.out).map_err(|e| self.failed(&e))?;
-        // About; a line of JSON of this many values.
+        // An estimate: the length of a JSON line with this many values.
         self.bytes +=
             100 * (sample.trees.len() + sample.statements.len() + sample.waits.len() + 40) as u64;
         Ok(())

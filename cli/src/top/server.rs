@@ -22,13 +22,13 @@ const DIGESTS: &str =
     "SELECT DIGEST_TEXT, SUM(COUNT_STAR), SUM(SUM_TIMER_WAIT) / 1e12, SUM(SUM_ROWS_EXAMINED) \
     FROM performance_schema.events_statements_summary_by_digest WHERE DIGEST_TEXT IS NOT NULL \
     GROUP BY 1 ORDER BY 3 DESC LIMIT 200";
-/// MySQL has whole seconds.
+/// For MySQL, whose times are whole seconds.
 const PROCESSES_OF_MYSQL: &str = "SELECT TIME, INFO FROM information_schema.PROCESSLIST \
     WHERE COMMAND NOT IN ('Sleep', 'Daemon') AND INFO IS NOT NULL AND ID <> CONNECTION_ID() ORDER BY 1 DESC LIMIT 200";
 const PROCESSES: &str = "SELECT TIME_MS / 1000, INFO FROM information_schema.PROCESSLIST \
     WHERE COMMAND NOT IN ('Sleep', 'Daemon') AND INFO IS NOT NULL AND ID <> CONNECTION_ID() ORDER BY 1 DESC LIMIT 200";
 
-/// A server that is asked.
+/// A connection to the server, and what it has.
 pub struct Asked {
     server: Server,
     has_frond: bool,
@@ -45,7 +45,7 @@ impl Asked {
         let has_innodb = !server.columns("information_schema", "INNODB_LOCK_WAITS")?.is_empty();
         let on = server.value("SELECT @@global.performance_schema");
         let may = "SELECT 1 FROM performance_schema.events_statements_summary_by_digest LIMIT 1";
-        // Without the privilege what runs now is shown.
+        // Without the privilege, the running statements are shown instead.
         let has_digests = matches!(on, Ok(Some(on)) if on == "1") && server.value(may).is_ok();
         Ok(Asked { server, has_frond, has_innodb, has_digests })
     }
@@ -103,7 +103,7 @@ impl Asked {
         })
     }
 
-    /// Statements that run now, by class: how many, and for how long the longest.
+    /// The running statements by class: their number, and the time of the longest.
     fn running(&mut self, sample: &mut Sample) -> Outcome<()> {
         sample.running_only = true;
         let sql = if self.server.mariadb { PROCESSES } else { PROCESSES_OF_MYSQL };

@@ -13,7 +13,7 @@ fn packets() -> Vec<Seen> {
     packets
 }
 
-/// What does not depend on the files' names, lengths and formats.
+/// The parts of a report that do not depend on the files' names, lengths and formats.
 fn content(mut report: Value) -> Value {
     fn strip(value: &mut Value) {
         match value {
@@ -51,7 +51,7 @@ fn every_format_gives_the_same_report() {
         write("xx-tt.txt", text(&packets, true, true, true)),
         write("capture.pcap.zst", zstd(&std::fs::read(&whole).unwrap())),
     ];
-    // What the real one prints.
+    // The form in which tcpdump itself prints it.
     for (name, options) in [
         ("tcpdump-x.txt", &["-n", "-q", "-tttt", "-x"][..]),
         ("tcpdump-X.txt", &["-n", "-tttt", "-X"]),
@@ -71,7 +71,8 @@ fn every_format_gives_the_same_report() {
     }
 }
 
-/// As `zstd` packs, by a frame of raw blocks: the dependency is the library's, not this crate's.
+/// Packs with one frame of raw blocks, because the library has the dependency on zstd, not this
+/// crate.
 fn zstd(bytes: &[u8]) -> Vec<u8> {
     let mut out = vec![0x28, 0xb5, 0x2f, 0xfd, 0xa0];
     out.extend((bytes.len() as u32).to_le_bytes());
@@ -107,7 +108,7 @@ fn files_of_a_rotation_are_read_in_their_order() {
         let got = content(digest(&files, &[]));
         assert!(got == want, "{order:?}: {:#}", got["loss"]);
     }
-    // A file that tcpdump had only begun takes no other with it.
+    // A file that tcpdump had only begun does not spoil the others.
     let stub = home.path().join("stub");
     std::fs::write(&stub, &std::fs::read(&whole).unwrap()[..10]).unwrap();
     let cut = output(&[&stub, &whole], &[]);
@@ -115,7 +116,7 @@ fn files_of_a_rotation_are_read_in_their_order() {
     let got: Value = serde_json::from_slice(&cut.stdout).unwrap();
     assert_eq!(got["overall"]["events"], want["overall"]["events"]);
     assert!(String::from_utf8_lossy(&cut.stderr).contains("stub: the capture ends within"));
-    // Without one of them: a gap, and the rest is measured.
+    // Without one of the files: a gap, and the rest is measured.
     let files: Vec<&Path> = [2, 0, 6, 5, 1, 4].iter().map(|i| parts[*i].as_path()).collect();
     let got = digest(&files, &[]);
     let lost = &got["loss"]["capture"];

@@ -67,7 +67,7 @@ fn p95_is_within_a_tenth_of_the_truth_whatever_was_lost() {
                     worst <= 10.0,
                     "{percent} %, seed {seed}: {word} shows {shown}, not {truth}"
                 );
-                // Nothing is there twice.
+                // No event is reported twice.
                 let events = of_class(&report, word).unwrap()["events"].as_u64().unwrap();
                 let all = load.truth.keys().filter(|sql| self::class(sql) == Some(class)).count();
                 assert!(events <= all as u64, "{word}: {events} of {all}");
@@ -81,7 +81,7 @@ fn p95_is_within_a_tenth_of_the_truth_whatever_was_lost() {
             let least = 0.95 * (100 - percent) as f64 / 100.0;
             assert!((least..=1.0).contains(&seen), "{percent} %: {seen} of all are counted");
             assert_eq!(measured == all, percent == 0);
-            // Each removed packet with payload is one; not all of them leave a trace.
+            // Each removed packet with payload is a loss; not every loss leaves a trace.
             let with_payload = |p: &&Seen| p.ip.len() > 52;
             let removed = load.packets.iter().filter(with_payload).count()
                 - packets.iter().filter(with_payload).count();
@@ -104,7 +104,8 @@ fn p95_is_within_a_tenth_of_the_truth_whatever_was_lost() {
                     "{percent} % removed: {measured} measured, {unmeasured} not; \
                      p95 off by at most {worst:.1} %, pt-query-digest by {peer_off:.0} %"
                 );
-                // Few of its times are false yet, and those are not what p95 is made of.
+                // Below 60 % few of pt-query-digest's times are false, and its p95 does not depend
+                // on them.
                 assert!(percent < 60 || peer_off > 10.0, "pt-query-digest is right?");
             }
         }

@@ -1,4 +1,4 @@
-//! `frond digest` on captured traffic, as a program: the same report of every format, true times
+//! `frond digest` on captured traffic, as a program: the same report from every format, true times
 //! whatever a capture lost, bounded memory, speed.
 #![allow(clippy::unwrap_used)] // Helpers of tests count as tests.
 #![allow(clippy::disallowed_methods)] // Captures are no files of a database.

@@ -3,7 +3,7 @@
 use super::digest;
 use super::traffic::*;
 
-/// Three hundred clients, a few of which ask most. Ports are even, as Linux gives them out.
+/// Three hundred clients, a few of which send most queries. Ports are even, as Linux assigns them.
 fn packets(seed: u64) -> (Vec<Seen>, f64) {
     let mut random = Random(seed);
     let mut truth = 0.0;

@@ -1,4 +1,5 @@
-//! How fast a capture becomes a report, on one thread, and how fast pt-query-digest is: `make bench-capture`.
+//! Measures how fast `frond digest` and pt-query-digest turn a capture into a report on one thread: `make
+//! bench-capture`.
 //!
 //! The target is packets per second of processor time, so that other work on the machine does not count.
 
@@ -70,7 +71,8 @@ fn speed_of_captures_through_the_program() {
     assert!(fine || cfg!(debug_assertions), "only {rate:.0} packets/s");
 }
 
-/// What pt-query-digest takes for the first packets, as the text that it reads: (packets, processor time, seconds).
+/// The cost of pt-query-digest for the first packets, as the text that it reads: (packets, processor time,
+/// seconds).
 fn peer(home: &Path, packets: &[Seen]) -> Option<(f64, f64, f64)> {
     const FEW: usize = 20_000;
     if !has("pt-query-digest") || !has("tcpdump") {
@@ -102,7 +104,7 @@ fn peer(home: &Path, packets: &[Seen]) -> Option<(f64, f64, f64)> {
     Some((few.len() as f64, processor_time() - before, seconds))
 }
 
-/// Seconds of processor time that this process's children have had, of those that ended. In hundredths.
+/// Seconds of processor time of this process's children that have ended, to a hundredth.
 fn processor_time() -> f64 {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
     let behind_name = stat.rsplit(')').next().unwrap();

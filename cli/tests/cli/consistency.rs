@@ -1,4 +1,4 @@
-//! `check` on databases whose bytes are all sound: clean ones, and ones whose contents disagree.
+//! `check` on databases without a damaged byte: clean ones, and ones whose contents disagree.
 
 use std::sync::Arc;
 

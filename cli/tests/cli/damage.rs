@@ -214,7 +214,7 @@ fn a_damaged_older_header_is_a_warning() {
         let report = checked(&files);
         warned += usize::from(report.is_clean() && !report.findings.is_empty());
     }
-    // The older one can be done without; the newer one too, while the log still reaches back.
+    // The older one is not needed; nor is the newer one, while the log still reaches back.
     assert!(warned >= 1);
 }
 

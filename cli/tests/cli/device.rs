@@ -1,4 +1,4 @@
-//! `frond bench device`: the result, what it refuses, and that its files never stay.
+//! `frond bench device`: its result, the requests that it refuses, and that its files never stay.
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -22,7 +22,7 @@ fn refused(args: &[&str]) -> String {
 const DEVICE_VALUES: &[&str] = &[
     "cached", "direct", "larger_than_memory", "statx", "fill", "random_read", "random_write", "sequential_read", "sequential_write",
     "fsync_append", "fsync_overwrite", "fdatasync_append", "fdatasync_overwrite",
-    // Of a device that is known; in a container none is.
+    // Only present for a known device; in a container none is known.
     "model", "rotational", "logical_block_bytes", "physical_block_bytes", "write_cache", "scheduler", "atomic_write_bytes",
 ];
 
@@ -48,7 +48,7 @@ fn two_seconds_measure_everything_and_leave_no_file() {
     assert!(figures.iter().all(|f| f["operations"].as_u64() > Some(0)));
     assert_eq!(json["tearing"]["proven"], false);
     assert!(json["settings"].as_array().unwrap().iter().any(|s| s["name"] == "frond_direct_io"));
-    // About: a disk that is slow to sync takes longer, but not without end.
+    // Approximate: a disk that is slow to sync takes longer, but not without end.
     assert!(json["seconds"].as_f64().unwrap() < 60.0, "{}", json["seconds"]);
     assert_eq!(files(dir.path()), 0);
     crate::schemas::assert_documented("bench-device.md", &json, DEVICE_VALUES);
@@ -88,7 +88,7 @@ fn what_cannot_be_measured_is_refused_with_a_reason() {
     assert!(text.contains("must stay free") && text.contains("--size"), "{text}");
     assert!(refused(&[place, "--seconds", "0"]).contains("--seconds"));
     assert!(refused(&[place, "--size", "x"]).contains("is not a number"));
-    // Read-only for everybody, root included.
+    // This is read-only for everybody, root included.
     let text = refused(&["/proc/self"]);
     assert!(text.starts_with("frond: ") && text.contains("/proc/"), "{text}");
     assert_eq!(files(dir.path()), 1, "what was there before");
@@ -101,7 +101,7 @@ fn no_permission_is_an_error_that_names_the_file() {
     std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o555)).unwrap();
     let args = ["bench", "device", dir.path().to_str().unwrap(), "--size", "32M", "--seconds", "1"];
     let program = env!("CARGO_BIN_EXE_frond");
-    // Root may write everywhere: it must give that up first.
+    // Root may write everywhere, so the test must give that up first.
     let root = std::fs::write(dir.path().join("probe"), "").is_ok();
     if root && !has("setpriv") {
         return;

@@ -1,4 +1,4 @@
-//! `frond doctor`: situations of a real server that are found, and not found any more after the cure.
+//! `frond doctor`: problems of a real server are found, and no longer found after the cure.
 
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -61,7 +61,7 @@ fn what_is_wrong_with_a_server_is_found_until_it_is_cured() {
     let options = ["--back-log=10", "--thread-cache-size=0", "--max-connections=20"];
     let server = Server::start(home.path(), &options).unwrap_or_else(|e| panic!("{e}"));
     let mut admin = Client::connect(&server.socket, "").unwrap();
-    // The least that is documented.
+    // The documented least privilege.
     admin.run("create user reader@localhost identified by ''");
     admin.run("grant replica monitor on *.* to reader@localhost");
     let socket = server.socket.to_str().unwrap().to_owned();
@@ -116,7 +116,7 @@ fn what_is_wrong_with_a_server_is_found_until_it_is_cured() {
         list.iter().map(|rule| rule["rule"].as_str().unwrap().to_owned()).collect()
     };
     assert!(!unasked(&report).contains(&"replica-behind".to_owned()), "{report:#}");
-    // Without the privilege the rest is asked.
+    // Without the privilege everything else is still asked.
     admin.run("revoke replica monitor on *.* from reader@localhost");
     let report = until(&args, "connections-near-limit", false);
     assert!(unasked(&report).contains(&"replica-behind".to_owned()), "{report:#}");
@@ -147,7 +147,7 @@ fn what_is_wrong_with_a_server_is_found_until_it_is_cured() {
     };
     let last = at(&[]);
     assert!(rules(&last).contains(&"server-away"), "{last:#}");
-    // The first samples are of a server that answers: of the first two or three seconds.
+    // The first samples, of the first two or three seconds, are from a server that answers.
     let source = last["source"].as_str().unwrap();
     let first = &source[source.find('(').unwrap() + 1..][..19];
     let early = two_later(first);
@@ -161,7 +161,7 @@ fn what_is_wrong_with_a_server_is_found_until_it_is_cured() {
     assert!(status == 2 && error.contains("is the server running"), "{error}");
 }
 
-/// Two seconds later; at a minute's end one or none.
+/// The time two seconds later; at the end of a minute, one second later or the same.
 fn two_later(time: &str) -> String {
     let seconds: u32 = time[17..].parse().unwrap();
     format!("{}{:02}", &time[..17], (seconds + 2).min(59))

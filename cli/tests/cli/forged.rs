@@ -1,5 +1,5 @@
 //! Contradicting numbers with correct checksums: no accident makes them, but a defect of ours or of
-//! another tool may. Opening, checking, reading and writing answer with an error or with the rows
+//! another tool may. Opening, checking, reading and writing then return an error or the rows
 //! that were there; nothing asserts, nothing runs for ever.
 //!
 //! Reading alone cannot detect two forgeries. Transactions in the log *are* the rows, so forging
@@ -99,9 +99,9 @@ fn change(bytes: &mut [u8], from: usize, to: usize, random: &mut Random) {
 /// The kind of forgery, by what a reader can detect.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Forged {
-    /// Header, counters, block map: rows are as they were, or it is noticed at once.
+    /// Header, counters, block map: rows stay as they were, or the forgery is noticed at once.
     Place,
-    /// Trunks and their edits: rows are as they were, or `check` finds it.
+    /// Trunks and their edits: rows stay as they were, or `check` finds the forgery.
     Trunk,
     /// The rows themselves.
     Rows,
@@ -228,7 +228,7 @@ fn read_all(engine: &Engine, read: &mut Entries) -> bool {
     whole
 }
 
-/// Errors are answers.
+/// Writes, flushes and merges. An error is a valid result.
 fn write_on(engine: &Engine) -> Result<(), Error> {
     let table = engine.open_table(PLAIN)?;
     for part in 0..3 {
@@ -238,7 +238,7 @@ fn write_on(engine: &Engine) -> Result<(), Error> {
         }
         txn.commit()?;
     }
-    // The second one has the images of the first to build on.
+    // The second flush builds on the images of the first.
     engine.flush_all()?;
     engine.flush_all()
 }
@@ -322,7 +322,7 @@ fn block_of_a_trunk_that_the_block_map_lacks_is_corruption() {
 
 #[test]
 fn block_that_the_block_map_has_elsewhere_is_corruption() {
-    // The first block is said to be a unit shorter.
+    // The first block claims to be a unit shorter.
     let files = with_image(|bytes, _, image| {
         let varint = |at: usize| (at..).find(|i| bytes[*i] < 0x80).unwrap() + 1;
         let len = varint(varint(image + 64));

@@ -1,4 +1,4 @@
-//! `frond indexes`: files, and what is said of bad ones.
+//! `frond indexes`: files, and the messages for bad ones.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -53,14 +53,15 @@ fn bad_files_are_named_with_what_is_wrong() {
     assert!(complaint("binary", b"\x7fELF\x02\0\0\0").1.contains("no SQL text"));
     assert!(complaint("rows.sql", b"insert into t values (1);").1.contains("CREATE TABLE"));
     files.assert_missing_and_directories_are_named();
-    // What is before the cut is shown all the same.
+    // The part before the cut is still shown.
     let cut = format!("{FOUND}create table late (a int, key (a");
     let (out, error) = complaint("cut.sql", cut.as_bytes());
     assert!(error.contains("late") && error.contains("not closed"), "{error}");
     assert!(out.contains("2 findings"), "{out}");
 }
 
-/// Keys of a table beside `id int not null primary key, a int, b int not null, c int`, and how many can be dropped.
+/// Keys of a table with `id int not null primary key, a int, b int not null, c int`, and how many of them can be
+/// dropped.
 const SHAPES: [(&str, usize); 10] = [
     ("key x (a), key y (b)", 0),
     ("key x (a), key y (a)", 1),
@@ -89,7 +90,7 @@ fn ask(socket: &Path, args: &[&str]) -> Value {
     serde_json::from_str(&out).unwrap()
 }
 
-/// What pt-duplicate-key-checker would drop, by table.
+/// The number of keys that pt-duplicate-key-checker would drop, by table.
 fn drops_of_percona(socket: &Path) -> BTreeMap<String, usize> {
     let socket = format!("--socket={}", socket.display());
     let output = bounded("pt-duplicate-key-checker")
@@ -126,7 +127,7 @@ fn a_server_is_asked_as_a_dump_is_read() {
             wanted.insert(format!("t{n}"), count);
         }
     }
-    // The least that is documented.
+    // The documented least privilege.
     admin.run("create user reader@localhost identified by 'secret'");
     admin.run("grant select on *.* to reader@localhost");
     std::fs::write(home.path().join("password"), "secret\n").unwrap();
@@ -160,8 +161,8 @@ fn a_server_is_asked_as_a_dump_is_read() {
     assert!(refused(&["--socket", &socket, "--user", "root"]).contains("is the server running"));
 }
 
-/// How an index of `t{n}` is read; `None`: not at all. The statement has the table's number for `{}`.
-/// One finds nothing: servers do not count that, but log it.
+/// The statement that reads an index of `t{n}`, with `{}` for the table's number; `None`: nothing reads it.
+/// One statement finds no row: servers do not count that, but they log it.
 const READS: [Option<&str>; 10] = [
     None,
     Some("select * from shop.t{} where k = 5"),
@@ -237,7 +238,7 @@ fn of_200_indexes_all_that_nothing_reads_are_named_and_no_other() {
     assert_eq!(named(&with(&["--log", slow.to_str().unwrap()])), unused);
     let reason = report["findings"][0]["reason"].as_str().unwrap();
     assert!(reason.contains("rows changed in the table meanwhile: 20"), "{reason}");
-    // Since then nothing but one was read, which a plan in a log says, too.
+    // Since then nothing was read but one index, which a plan in a log shows as well.
     admin.run("select * from shop.t17 where k = 5");
     let since = named(&with(&["--since", saved]));
     assert_eq!((since.len(), since.contains(&"t17".into())), (199, false));
@@ -249,7 +250,7 @@ fn of_200_indexes_all_that_nothing_reads_are_named_and_no_other() {
     std::fs::write(&log, body).unwrap();
     let since = named(&with(&["--since", saved, "--log", log.to_str().unwrap()]));
     assert_eq!((since.len(), since.contains(&"t18".into())), (198, false));
-    // The same server as another one: what it reads is used.
+    // The same server named as another one: the indexes that it reads are used.
     assert_eq!(named(&with(&["--also", &socket])), uncounted);
     admin.run("truncate performance_schema.table_io_waits_summary_by_index_usage");
     let refused = |args: &[&str]| {

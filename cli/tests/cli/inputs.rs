@@ -104,7 +104,7 @@ impl Pcap {
         self.micros += 10;
     }
 
-    /// A statement and its answer on a connection that was there before; gives the next sequence numbers.
+    /// A statement and its answer on a connection that began before; returns the next sequence numbers.
     pub fn query(&mut self, client: u16, at: (u32, u32), sql: &str, micros: u64) -> (u32, u32) {
         let mut request = vec![(sql.len() + 1) as u8, 0, 0, 0, 3];
         request.extend(sql.as_bytes());

@@ -1,4 +1,4 @@
-//! `frond digest` on a running server: a private MariaDB, the built program.
+//! `frond digest` on a running server: the built program against a private MariaDB.
 //!
 //! Needs `mariadbd`; without it: skipped.
 
@@ -28,7 +28,7 @@ fn ended(output: &Output) -> (i32, String, String) {
     (output.status.code().unwrap_or(-1), text(&output.stdout), text(&output.stderr))
 }
 
-/// The report in JSON of what `args` ask of the server at `socket`.
+/// The JSON report for `args` on the server at `socket`.
 fn report(socket: &Path, args: &[&str]) -> Value {
     let socket = socket.to_str().unwrap();
     let all = [&["--socket", socket, "--user", "root", "--json", "--limit", "100%"], args].concat();
@@ -37,7 +37,7 @@ fn report(socket: &Path, args: &[&str]) -> Value {
     serde_json::from_str(&out).unwrap()
 }
 
-/// What it says of mistakes.
+/// The message for a mistake.
 fn complaint(args: &[&str], password: Option<&str>) -> String {
     let mut command = frond(args);
     if let Some(password) = password {
@@ -68,7 +68,7 @@ fn notes(report: &Value) -> String {
 
 fn slow_log_table(socket: &Path) {
     let args = ["--slow-log-table", "--socket", socket.to_str().unwrap(), "--user", "root"];
-    // Nothing there yet, and the reason.
+    // The table is still empty; the message gives the reason.
     let error = complaint(&args, None);
     assert!(error.contains("SET GLOBAL log_output = 'TABLE,FILE'"), "{error}");
     let mut admin = Client::connect(socket, "shop").unwrap();
@@ -97,14 +97,14 @@ fn slow_log_table(socket: &Path) {
     let sleep = class(&report, "select sleep");
     let time = metric(sleep, "Query_time")["sum"].as_f64().unwrap();
     assert!((1.0..5.0).contains(&time), "{time}");
-    // The stamp is of its begin, in UTC: an end would be a second later.
+    // The stamp is of the statement's begin, in UTC: an end would be a second later.
     let (start, end) = (&sleep["sample"]["start"], &sleep["sample"]["end"]);
     assert_eq!(end.as_i64().unwrap() - start.as_i64().unwrap(), (time * 1e6).round() as i64);
     let late = start.as_i64().unwrap() - before;
     assert!((-1_000..900_000).contains(&late), "{late}");
     assert_eq!(report["inputs"][0]["format"], "mysql.slow_log");
     assert!(notes(&report).contains("SET GLOBAL slow_query_log = 1"), "{}", notes(&report));
-    // Times are part of the question, filters of the reading.
+    // Times go into the query; filters are applied while reading.
     let count = |args: &[&str]| {
         let all = [&["--slow-log-table"], args].concat();
         self::report(socket, &all)["overall"]["events"].as_u64().unwrap()
@@ -171,17 +171,17 @@ fn digests(socket: &Path) {
     for _ in 0..3 {
         client.execute(prepared, &[]);
     }
-    // Data that a test reads later must not be older than its actions.
+    // The program must still be watching, or it missed some of these statements.
     assert!(child.try_wait().unwrap().is_none(), "it watched for too short a time");
     let (status, out, _) = ended(&child.wait_with_output().unwrap());
     assert_eq!(status, 0);
     let period: Value = serde_json::from_str(&out).unwrap();
     assert_eq!(class(&period, "SELECT `a` FROM")["events"], 7);
     assert_eq!(class(&period, "UPDATE `t`")["events"], 1);
-    // What runs inside of a routine is in its call's time.
+    // The time of statements inside a routine is part of its call's time.
     assert_eq!(class(&period, "administrator command: Execute")["events"], 3);
     assert!(!period["classes"].to_string().contains("statement/sp"), "{period}");
-    // One statement is known completely.
+    // The server has one statement of this class, so all its figures are known.
     assert!(metric(class(&period, "UPDATE `t`"), "Query_time")["p95"].as_f64() > Some(0.0));
     let seconds = period["overall"]["seconds"].as_f64().unwrap();
     assert!((5.0..60.0).contains(&seconds), "{seconds}");
@@ -207,7 +207,7 @@ fn processlist(socket: &Path) {
             n
         }
     });
-    // Until it is asked to stop, by a signal, and without `timeout`, which sends others.
+    // Watches until a signal; not sent by `timeout`, which sends more than one.
     let args = ["digest", "--processlist", "--every", "0.02", "--json", "--run-time", "100"];
     let child = Command::new(env!("CARGO_BIN_EXE_frond"))
         .args(args)
@@ -219,7 +219,8 @@ fn processlist(socket: &Path) {
         .unwrap();
     std::thread::sleep(Duration::from_secs(4));
     let began = Instant::now();
-    // As `timeout` does it: to the program and to its process group. That is no second wish.
+    // As `timeout` does: one signal to the program and one to its process group. Together they
+    // count as one.
     for _ in 0..2 {
         let id = child.id().to_string();
         assert!(Command::new("kill").args(["-INT", &id]).status().unwrap().success());
@@ -233,7 +234,7 @@ fn processlist(socket: &Path) {
     let sleep = class(&report, "select sleep");
     let (seen, time) = (sleep["events"].as_u64().unwrap(), metric(sleep, "Query_time"));
     assert!((3..=sent).contains(&seen), "{seen} of {sent}");
-    // Lower bounds, and not far below: a busy machine may look late.
+    // Lower bounds, but not far below: on a busy machine a poll may be late.
     let (max, p50) = (time["max"].as_f64().unwrap(), time["p50"].as_f64().unwrap());
     assert!((0.1..0.7).contains(&p50) && max < 2.0, "{time}");
     assert_eq!(
@@ -259,7 +260,8 @@ fn mistakes(socket: &Path) {
         let error = complaint(&with(&[source]), Some("very-secret"));
         assert!(error.contains(right), "{source}: {error}");
     }
-    // Without the privilege the processlist is only one's own, which the report says.
+    // Without the privilege the processlist shows only one's own connections, and the report says
+    // so.
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), "very-secret\nno more\n").unwrap();
     let path = file.path().to_str().unwrap();

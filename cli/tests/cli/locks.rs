@@ -1,4 +1,4 @@
-//! `frond locks`: a server's own text and tables with known waits, and what is said of bad files.
+//! `frond locks`: a server's own text and tables with known waits, and the messages for bad files.
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -90,7 +90,7 @@ fn bad_files_are_named_with_what_is_wrong() {
     assert!(complaint("binary", &[0x7f, 0, 0xff, 3].repeat(5000)).1.contains("no monitor output"));
     assert!(complaint("cut.gz", b"\x1f\x8b\x08\0\0\0\0\0").1.contains("cut.gz: "));
     files.assert_missing_and_directories_are_named();
-    // What can be read is shown all the same, and so is what is before a cut.
+    // The readable part is still shown, and so is the part before a cut.
     let good = files.write("good", STATUS.as_bytes());
     let missing = files.path("missing");
     let (status, out, error) = frond(&[good.to_str().unwrap(), missing.to_str().unwrap()], b"");
@@ -130,7 +130,7 @@ fn a_log_is_followed_while_it_grows_and_when_it_is_rotated() {
     assert_eq!(who, [Some(11), Some(12)]);
 }
 
-/// (statement of the waiter, statement of one that has what it wants; "idle": none runs)
+/// (statement of the waiter, statement of the blocker; "idle": it runs none)
 type Edges = BTreeSet<(String, String)>;
 
 fn edges(report: &Value) -> Edges {
@@ -183,7 +183,7 @@ fn waits_of_a_server_are_found_in_its_text_and_in_its_tables() {
     admin.run("create database shop");
     admin.run("create table shop.t (id int primary key, a int, b int, c int, d int, key (a)) engine=innodb");
     admin.run("insert into shop.t (id, a) values (1, 10), (2, 20), (3, 30), (9, 90)");
-    // The least that is documented.
+    // The documented least privilege.
     admin.run("create user reader@localhost identified by 'secret'");
     admin.run("grant process on *.* to reader@localhost");
     std::fs::write(home.path().join("password"), "secret\n").unwrap();
@@ -205,7 +205,7 @@ fn waits_of_a_server_are_found_in_its_text_and_in_its_tables() {
     let (status, report) = live();
     assert_eq!((status, &report["waits"]["count"]), (0, &0.into()));
 
-    // The first has a row and a gap, and does nothing.
+    // The first holds a row lock and a gap lock, and is idle.
     let mut holder = Client::connect(&server.socket, "shop").unwrap();
     holder.run("begin");
     holder.run("update t set b = 0 where id = 1");
@@ -236,7 +236,7 @@ fn waits_of_a_server_are_found_in_its_text_and_in_its_tables() {
     assert_eq!(edges(&report), known, "{report:#}");
     assert_eq!(report["blockers"][0]["statement"], "", "{report:#}");
     assert_eq!(report["blockers"][0]["waits"], 4);
-    // The same in the server's text, as the client prints it in both of its ways.
+    // The same from the server's text, in both forms in which the client prints it.
     for format in ["--vertical", "--batch"] {
         let status = Command::new("mariadb")
             .args(["--no-defaults", "--user=root", format, &format!("--socket={socket}")])
@@ -269,7 +269,7 @@ fn waits_of_a_server_are_found_in_its_text_and_in_its_tables() {
         std::thread::sleep(Duration::from_millis(500));
     }
 
-    // A deadlock: the log has it at once, and the monitor keeps it.
+    // A deadlock: the log shows it at once, and the monitor keeps it.
     let begin = |first: &str| {
         let mut client = Client::connect(&server.socket, "shop").unwrap();
         client.run("begin");
@@ -298,7 +298,7 @@ fn waits_of_a_server_are_found_in_its_text_and_in_its_tables() {
     assert_eq!(members[1]["held_by"][0], members[0]["transaction"]);
     assert_eq!(members.iter().filter(|m| m["rolled_back"] == true).count(), 1);
 
-    // Without the privilege it is said what is missing.
+    // Without the privilege, the message says what is missing.
     admin.run("revoke process on *.* from reader@localhost");
     let (status, _, error) = frond(&[&["--live"], &account[..]].concat(), b"");
     assert!(status == 2 && error.contains("GRANT PROCESS ON *.* TO 'reader'"), "{error}");

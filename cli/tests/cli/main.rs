@@ -1,11 +1,11 @@
 //! The tool against small databases: sound ones, damaged ones, wrong directories.
 #![allow(clippy::unwrap_used)] // Helpers of tests count as tests.
-#![allow(clippy::disallowed_methods)] // Damage is done behind the vfs.
+#![allow(clippy::disallowed_methods)] // The tests damage files behind the vfs.
 
 #[path = "../../../toolkit/page/tests/it/browser.rs"]
 mod browser;
 #[path = "../../../toolkit/sqltext/tests/it/client.rs"]
-#[allow(dead_code)] // It is shared.
+#[allow(dead_code)] // Other test binaries share it.
 mod client;
 mod commands;
 mod consistency;

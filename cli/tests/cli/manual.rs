@@ -1,4 +1,4 @@
-//! Man pages and completions: complete, and what the tools that read them accept.
+//! Man pages and completions: they are complete, and the tools that read them accept them.
 
 use std::process::{Command, Output, Stdio};
 
@@ -17,7 +17,7 @@ fn text(args: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Every command with what must be typed for it, `frond` itself first.
+/// Every command with the words to type for it, `frond` itself first.
 fn commands() -> Vec<(Vec<String>, Definition)> {
     fn collect(at: &[String], command: &Definition, all: &mut Vec<(Vec<String>, Definition)>) {
         all.push((at.to_vec(), command.clone()));

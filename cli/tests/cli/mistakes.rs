@@ -82,7 +82,7 @@ fn paths_that_cannot_be_read_are_told() {
     let said = digest(&["/no/such/slow.log"]);
     assert_eq!(said.status.code(), Some(2));
     assert!(err(&said).contains("/no/such/slow.log: no such file"), "{}", err(&said));
-    // One that can be read is read.
+    // The readable one of several files is still read.
     let good = file(&dir, "slow.log", log().as_bytes());
     let said = digest(&["/no/such/slow.log", &good]);
     assert_eq!(said.status.code(), Some(1));
@@ -128,7 +128,7 @@ fn a_wrong_expression_is_pointed_at() {
     }
 }
 
-/// A name that no statement has is a mistake of the same kind: one class of everything explains nothing.
+/// A mistyped name for grouping is a mistake of the same kind: one class of everything explains nothing.
 #[test]
 fn a_name_to_group_or_rank_by_that_does_not_exist_is_refused() {
     let dir = tempfile::tempdir().unwrap();
@@ -160,7 +160,7 @@ fn a_name_to_group_or_rank_by_that_does_not_exist_is_refused() {
         let rows: Vec<String> = out(&said).lines().map(str::to_owned).collect();
         assert!(rows.len() == 2 && rows[1].contains(class), "{name}: {rows:?} {}", err(&said));
     }
-    // Without statements an attribute that none has is no mistake.
+    // Without statements, an attribute that none of them has is no mistake.
     let empty = file(&dir, "empty.log", SERVER.as_bytes());
     assert_eq!(digest(&["--group-by", "shard", &empty]).status.code(), Some(0));
     let said = digest(&["--order-by", "tmie", &path]);
@@ -210,7 +210,7 @@ fn captures_of_which_nothing_can_be_read_are_refused() {
     let said = digest(&[&file(&dir, "header.pcap", &whole.bytes()[..30])]);
     assert_eq!(said.status.code(), Some(1), "{}", err(&said));
     assert!(err(&said).contains("ends within its first packet"), "{}", err(&said));
-    // No packet at all is a capture of nothing.
+    // A capture without a packet.
     let said = digest(&[&file(&dir, "empty.pcap", &whole.bytes()[..24])]);
     assert_eq!(said.status.code(), Some(0), "{}", err(&said));
 }
@@ -242,7 +242,7 @@ fn ports_may_be_listed() {
 fn what_is_damaged_is_counted_and_placed_and_the_rest_is_read() {
     let dir = tempfile::tempdir().unwrap();
     let whole = log();
-    // Cut in the middle of the last event, of a header, of a name.
+    // The log is cut in the middle of the last event, of a header, of a name.
     for cut in [5, 60, 300] {
         let path = file(&dir, "slow.log", &whole.as_bytes()[..whole.len() - cut]);
         let said = digest(&[&path]);
@@ -261,7 +261,7 @@ fn what_is_damaged_is_counted_and_placed_and_the_rest_is_read() {
         assert!(place > whole.len() as u64 * 9 / 10 && place < whole.len() as u64);
         let html = out(&digest(&["--html", &path]));
         assert!(html.contains("cut event"));
-        // These forms have no place for it.
+        // These forms of the report have no place for it.
         for form in [&["--csv"][..], &["--compat", "ptqd-3.2"]] {
             let said = digest(&[form, &[path.as_str()]].concat());
             assert_eq!(said.status.code(), Some(1));
@@ -270,7 +270,7 @@ fn what_is_damaged_is_counted_and_placed_and_the_rest_is_read() {
             assert!(!out(&said).contains("cut event"));
         }
     }
-    // Bytes of no event between two events.
+    // Bytes between two events that belong to none.
     let at = whole.match_indices("# User@Host").nth(10).unwrap().0;
     let mut broken = whole.as_bytes()[..at].to_vec();
     broken.extend(b"# Query_time: what\n\x00\x01\xff\xff garbage \x1b[31m\n");

@@ -8,9 +8,9 @@ use crate::tool::frond;
 
 const HOSTILE: &str = "</script><script>document.documentElement.dataset.broken=1</script>";
 
-/// `parts` are what the page's test of itself has to have looked at.
+/// `parts`: what the page's self-test must have visited.
 fn assert_works(page: &str, parts: &[&str]) {
-    // Without the data these are the frame's.
+    // Without the data, these are the scripts of the frame.
     assert_eq!((page.matches("<script").count(), page.matches("</script>").count()), (2, 2));
     assert!(page.matches("http").count() <= 2, "only names of standards");
     let Some(said) = selftest(page.as_bytes()) else { return };
@@ -28,7 +28,7 @@ fn the_page_of_locks_has_tree_series_and_lists() {
     let (status, page, error) = frond("locks", &["-", "--html"], log.as_bytes());
     assert_eq!((status, error.as_str()), (1, ""));
     assert_works(&page, &["sections", "no markup from text", "nodes", "charts", "sort down"]);
-    // What needs no page is written as such: an empty report is a page, too, with its complaint.
+    // An empty report is written as a page as well, and the complaint goes to standard error.
     let (status, page, error) = frond("locks", &["-", "--html"], b"nothing of it");
     assert!(status == 2 && error.contains("no monitor output"), "{error}");
     assert_works(&page, &["sections"]);
@@ -42,7 +42,7 @@ fn the_page_of_indexes_has_findings_and_sizes() {
     let (status, page, error) = frond("indexes", &["-", "--html"], sql.as_bytes());
     assert_eq!((status, error.as_str()), (1, ""));
     assert_works(&page, &["sections", "no markup from text", "rows", "findings"]);
-    // More than fits is left out, and the page says so.
+    // Rows that do not fit are left out, and the page says so.
     let many: String = (0..9_000)
         .map(|i| format!("CREATE TABLE t{i} (a INT PRIMARY KEY, b INT, KEY x (b), KEY y (b));\n"))
         .collect();
@@ -64,7 +64,7 @@ fn the_page_of_the_doctor_draws_a_file_of_samples() {
     assert_works(&page, &["sections", "findings", "charts"]);
 }
 
-/// With something in every list.
+/// A report with something in every list.
 pub fn replay() -> Report {
     let class = |class: &str, ratio: Option<f64>, finding| Class {
         class: class.into(),

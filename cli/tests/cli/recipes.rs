@@ -1,4 +1,4 @@
-//! Every command of docs/digest.md is run on small inputs, in a directory of its own in which the page's paths lie.
+//! Runs every command of docs/digest.md on small inputs, in a directory that has the paths of the page.
 
 use std::fs;
 use std::path::Path;
@@ -9,11 +9,11 @@ use crate::programs::{bounded, has};
 
 const PAGE: &str = include_str!("../../../docs/digest.md");
 
-/// Commands of the page, in its order.
+/// The commands of the page, in order.
 fn commands() -> Vec<&'static str> {
     let mut commands = Vec::new();
     for block in PAGE.split("```sh\n").skip(1) {
-        // Those that ask a running server are run by the tests that have one (`live`).
+        // Commands that ask a running server are run by the tests that have one (`live`).
         let asks = |l: &&str| {
             ["--slow-log-table", "--digests", "--processlist"].iter().any(|o| l.contains(o))
         };
@@ -23,7 +23,7 @@ fn commands() -> Vec<&'static str> {
     commands
 }
 
-/// A night's log, one part of it rotated and packed; and one around the deploy of the page.
+/// Last night's log, part of it rotated and packed; and a log around the page's deploy.
 fn slow_logs(dir: &Path) {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs() as i64;
     // 23:00 of yesterday, UTC.
@@ -68,7 +68,7 @@ fn slow_logs(dir: &Path) {
 
 fn capture(path: &Path) {
     let mut pcap = Pcap::new(3306);
-    // Connections of many ports, so that some are in any sample of one in eight.
+    // Connections from many ports, so that any sample of one in eight has some.
     for client in 0..64 {
         let mut at = (1, 1);
         for id in 0..8 {
@@ -93,7 +93,7 @@ fn the_page_s_commands_do_what_it_says() {
             .replace("/tmp/db.pcap", &format!("{here}/db.pcap"))
             .replace("$(frond ", "$($FROND ")
             .replacen("frond digest", "$FROND digest", 1);
-        // What tcpdump is given is compiled, as far as it is here; nothing is captured.
+        // Filters for tcpdump are compiled if tcpdump is installed; nothing is captured.
         let line = match line.strip_prefix("tcpdump ") {
             None => line,
             Some(_) if !has("tcpdump") => {

@@ -1,4 +1,5 @@
-//! `frond replay` and `frond exporter` where nothing can be done: the message says what to do instead.
+//! `frond replay` and `frond exporter` without a usable server or input: the message says what to do
+//! instead.
 //!
 //! With servers: `tests/sql/replay.py`, `tests/sql/exporter.py`.
 

@@ -201,7 +201,7 @@ fn fill(engine: &Engine) {
     add_plain(engine, 800, 1000);
 }
 
-/// Goes on until the log has been trimmed of everything before: the tables' images alone hold it.
+/// Writes until the log has been trimmed of all earlier records: the tables' images alone hold those rows.
 fn turn_over(engine: &Engine, from: u64) {
     for part in from..from + 4 {
         add_orders(engine, 4000 + part * 1000, 5000 + part * 1000);
@@ -224,13 +224,14 @@ pub fn sample() -> Files {
     files(&vfs)
 }
 
-/// The sample database, three times: as it is; with its log trimmed; and with more of everything since and
-/// the log trimmed again. One life, so that the older files are older copies of the newer ones.
+/// The sample database at three times: as built; with its log trimmed; and with more of everything since
+/// and the log trimmed again. All are one database's files, so the older files are older copies of the
+/// newer ones.
 fn ages() -> &'static [Files; 3] {
     static AGES: OnceLock<[Files; 3]> = OnceLock::new();
     AGES.get_or_init(|| {
         let vfs = MemVfs::stepped();
-        // Every file has a part of the database's identity, which is drawn when it is made.
+        // Every file holds a part of the database's identity, which is random.
         build(Arc::new(vfs.clone()));
         let first = files(&vfs);
         let engine = Engine::open(Arc::new(vfs.clone()), options()).unwrap();

@@ -1,4 +1,4 @@
-//! What `--json` writes has the fields that its page names, all of them and no others. (`frond digest`: toolkit/digest/tests.)
+//! The output of `--json` has exactly the fields that its page documents. (`frond digest`: toolkit/digest/tests.)
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -19,7 +19,7 @@ fn fields(value: &Value, found: &mut BTreeSet<String>) {
     }
 }
 
-/// Code in `text` that may be the name of a field.
+/// Words in code quotes in `text` that may be names of fields.
 fn names(text: &str) -> BTreeSet<String> {
     let code = text.split('`').skip(1).step_by(2).flat_map(|code| code.split('.'));
     let is_name = |name: &&str| {
@@ -28,7 +28,7 @@ fn names(text: &str) -> BTreeSet<String> {
     code.filter(is_name).map(str::to_owned).collect()
 }
 
-/// `values`: code in the tables that names no field.
+/// `values`: words in code quotes in the tables that are no names of fields.
 pub fn assert_documented(page: &str, json: &Value, values: &[&str]) {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs").join(page);
     let text = std::fs::read_to_string(file).unwrap();
@@ -51,7 +51,7 @@ fn asked(command: &str, args: &[&str], input: &[u8]) -> Value {
     serde_json::from_str(&out).unwrap()
 }
 
-/// Two that wait for each other.
+/// A deadlock of two transactions.
 fn deadlock() -> String {
     let lock = |trx, waiting| {
         format!(

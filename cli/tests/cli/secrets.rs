@@ -1,4 +1,4 @@
-//! `--redact`: a secret is put wherever a statement can carry one, and must not be in anything that is written.
+//! `--redact`: a secret is put wherever a statement can carry one, and must not appear in any output.
 
 use std::fs;
 
@@ -6,7 +6,7 @@ use tempfile::TempDir;
 
 use crate::inputs::{digest, err, event, out, Event, SERVER};
 
-/// Statements that carry it, plainly or otherwise.
+/// Statements that carry the secret, plainly or in another form.
 const CARRIERS: [&str; 22] = [
     "select * from t where a = 'hunter2secret'",
     "select * from t where a = \"hunter2secret\"",
@@ -32,7 +32,7 @@ const CARRIERS: [&str; 22] = [
     "select 'hunter2secret' as 'hunter2secret' from dual where 'x\\' = 'y\\'",
 ];
 
-/// In any of these spellings.
+/// The secret in each of these spellings.
 const SECRETS: [&str; 6] =
     ["hunter2", "2secret", "4929000000006", "68756e7465", "h\\u0000u\\u0000n", "h\0u\0n"];
 

@@ -1,4 +1,4 @@
-//! Runs `frond COMMAND` on given input, and writes files that it complains of.
+//! Runs `frond COMMAND` on given input, and writes bad files.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ pub fn frond(command: &str, args: &[&str], input: &[u8]) -> (i32, String, String
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // A program that complains of its options reads nothing.
+    // A program that rejects its options reads no input.
     let _ = child.stdin.take().unwrap().write_all(input);
     let output = child.wait_with_output().unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -45,7 +45,7 @@ impl Files {
         path
     }
 
-    /// What the command prints of a file, and its complaint, which names the file.
+    /// The output of the command for a file, and its complaint, which must name the file.
     pub fn complaint(&self, path: &Path) -> (String, String) {
         let (status, out, error) = frond(self.command, &[path.to_str().unwrap()], b"");
         assert_eq!(status, 2, "{out} {error}");

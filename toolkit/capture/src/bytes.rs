@@ -1,4 +1,4 @@
-//! Reading integers at offsets of untrusted bytes: every access returns `None` past the end.
+//! Reads integers at offsets of untrusted bytes: every access past the end returns `None`.
 
 /// Two bytes, most significant first.
 #[inline]

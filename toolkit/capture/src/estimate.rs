@@ -1,8 +1,8 @@
 //! Totals of each class, with their error, estimated from a sample of the connections.
 //!
 //! As for all queries together (`sample`), the sample draws connections. So the error depends on
-//! how much connections differ in their number of queries of a class. Figures per connection and
-//! class would need unbounded memory. Instead connections are put into groups at random, and the
+//! how much connections differ in their number of queries of a class. Sums per connection and
+//! class would need unbounded memory. Instead each connection is put into a random group, and the
 //! sums T_1 ... T_G of the groups are kept:
 //!
 //! ```text
@@ -10,14 +10,14 @@
 //!     variance = (1 - p) / p^2 * G / (G - 1) * sum of (T_g - mean T)^2
 //! ```
 //!
-//! The last factors have the expectation t_1^2 + ... + t_n^2 over the connections of the sample, as
-//! each pair of different ones is as often in one group as it must be for their products to cancel.
-//! So the error is that of `sample`, itself known to about one part in sqrt(2 G).
+//! The product of the last two factors has the expectation t_1^2 + ... + t_n^2 over the connections
+//! of the sample: two different connections share a group with probability 1 / G, so their products
+//! cancel. So the error is that of `sample`, itself known to about one part in sqrt(2 G).
 //!
 //! Invariants
 //!
-//! - ES1. Memory is [`GROUPS`] pairs of numbers per class, for as many classes as are asked for; classes
-//!   past that have no estimate of their own.
+//! - ES1. Memory is [`GROUPS`] pairs of numbers per class, for as many classes as the caller allows; further
+//!   classes have no estimate of their own.
 //! - ES2. The group of a connection does not depend on its queries.
 
 use super::sample::{Estimate, Sampling};
@@ -52,9 +52,9 @@ pub struct Totals {
     pub few_connections: bool,
 }
 
-/// Connections are numbered one after the other. A multiplication alone spreads such numbers evenly over the groups,
-/// which then differ less than groups at random: the error came out at a fifth of the true one. So all bits are mixed
-/// (Stafford's variant 13, the finalizer of SplitMix64).
+/// Mixes all bits (Stafford's variant 13, the finalizer of SplitMix64). Connections are numbered one after the other.
+/// A multiplication alone spreads such numbers evenly over the groups, which then differ less than random groups
+/// would: the error came out at a fifth of the true one.
 fn mixed(connection: u64) -> u64 {
     let x = (connection ^ (connection >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -71,8 +71,8 @@ impl Estimator {
         }
     }
 
-    /// One query of the class with this hash, on a connection (`Event::connection`); its time in
-    /// nanoseconds, if it was measured.
+    /// Adds one query of the class with this hash on a connection (`Event::connection`), with its time
+    /// in nanoseconds, if it was measured.
     #[inline]
     pub fn add(&mut self, class: u64, connection: u64, time: Option<u64>) {
         let place = mixed(connection) as usize;
@@ -94,7 +94,7 @@ impl Estimator {
         self.sampling
     }
 
-    /// Everything that was added.
+    /// Totals of everything that was added.
     pub fn overall(&self) -> Totals {
         self.totals(&self.overall[..])
     }
@@ -173,7 +173,8 @@ mod tests {
         }
     }
 
-    /// Connections are numbered in sequence, and of those that ask alike each group has another number.
+    /// Connections are numbered in sequence; connections with equal loads must still spread over the groups at
+    /// random.
     #[test]
     fn the_error_of_connections_numbered_in_sequence_is_not_stated_too_small() {
         let sampling = Sampling::parse("1/8").unwrap();
@@ -199,7 +200,7 @@ mod tests {
         }
         let totals = estimator.class(0).unwrap();
         assert!(totals.few_connections && totals.seconds.total == 0.0);
-        // One connection of all that there are: it may be the only one, or one of many.
+        // One connection in the sample: there may be no other, or many.
         assert_eq!(totals.queries.total, 8.0 * 334.0);
         assert!(totals.queries.error > 7.0 * 334.0);
         assert_eq!(estimator.class(2), None);

@@ -9,18 +9,18 @@
 //! of their [`first_time`]s, with [`Traffic::next_file`] between them: connections go on across files.
 //! A missing file of a rotation is a gap like any other.
 //!
-//! Every report must show [`Summary`] (losses, queries without a time) and, of a sample,
-//! [`Summary::estimate`] for all that was read and an [`Estimator`] for filtered statements and for
-//! each class; [`Sampling::tcpdump_filter`] captures such a sample.
+//! Every report must show [`Summary`] (losses, queries without a time). For a sample it must also show
+//! [`Summary::estimate`] for everything that was read, and an [`Estimator`] for filtered statements and
+//! for each class; [`Sampling::tcpdump_filter`] captures such a sample.
 //!
-//! What times mean. `QueryTime` is the time from the last byte of a request to the first byte of
-//! its answer, as seen where the capture was made: what pt-query-digest calls `Query_time`, and the
-//! time that the server worked before it could answer. (For a connection it is the time from its
-//! first packet to the server's OK.) With `Options::to_last_byte` it ends with the answer's last
+//! The meaning of times. `QueryTime` is the time from the last byte of a request to the first byte of
+//! its answer, as seen where the capture was made. pt-query-digest calls this `Query_time`; it is the
+//! time that the server worked before it could answer. (For a connect it is the time from the first
+//! packet to the server's OK.) With `Options::to_last_byte` it ends with the answer's last
 //! byte instead, which includes the time to transfer the rows and to wait for a client that reads
-//! slowly, and `FirstByteTime` is there as well. `Event::start` and `Event::end` are always those
+//! slowly; then `FirstByteTime` is there as well. `Event::start` and `Event::end` are always those
 //! of the request's first byte and the answer's last one. Progress reports of a long statement and
-//! a request for a local file are not yet an answer.
+//! a request for a local file do not count as an answer.
 //!
 //! Depends on `frond-event` alone.
 //!
@@ -30,7 +30,7 @@
 //! - CA2. Memory does not depend on the length of the capture.
 //! - CA3. The same packets give the same events, whatever the format of the capture.
 #![forbid(unsafe_code)]
-// Clippy's list is for the engine, which must be deterministic.
+// The disallowed methods are for the engine, which must be deterministic.
 #![allow(clippy::disallowed_methods)]
 
 mod bytes;
@@ -66,7 +66,7 @@ pub struct Traffic {
     rest: Rest,
 }
 
-/// All but the reader, which lends packets to it.
+/// Everything but the reader, whose packets are borrowed from it.
 struct Rest {
     flows: Flows,
     summary: Summary,
@@ -89,7 +89,7 @@ impl Traffic {
         Traffic { options, reader, rest }
     }
 
-    /// What is fed from here on is file number `file`; connections go on.
+    /// The following bytes are those of file number `file`; connections continue.
     pub fn next_file(&mut self, file: u32, sink: &mut dyn Sink) -> Result<(), String> {
         let ended = self.end_file(sink);
         self.reader.begin(file);
@@ -104,7 +104,7 @@ impl Traffic {
         summary
     }
 
-    /// The file ends here. `Err` says what is wrong with its end; a second call does nothing.
+    /// The file ends. `Err` says what is wrong with its end; a second call does nothing.
     pub fn end_file(&mut self, sink: &mut dyn Sink) -> Result<(), String> {
         let Traffic { options, reader, rest } = self;
         reader.end(sink, &mut |packet, sink| rest.packet(packet, options, sink))

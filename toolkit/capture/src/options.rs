@@ -1,4 +1,4 @@
-//! How captured traffic is to be read.
+//! Settings for reading captured traffic.
 
 use crate::sample::Sampling;
 
@@ -19,7 +19,7 @@ pub struct Options {
     /// Bytes of a statement that are kept; the rest is only counted.
     pub longest_statement: usize,
     pub most_connections: usize,
-    /// Bytes that all connections together may hold back and collect.
+    /// Bytes that all connections together may hold back and gather.
     pub most_memory: usize,
 }
 

@@ -1,4 +1,4 @@
-//! Where connections write events, and what they count.
+//! The place where connections write events, and the counters that they increment.
 
 use crate::options::Options;
 use crate::summary::Summary;
@@ -32,7 +32,7 @@ impl Output<'_> {
         if let Some(sampling) = self.options.sampling {
             event.rate = u32::from(sampling.one_in());
         }
-        // Compatibility reports show the time that tcpdump printed.
+        // Reports in pt-query-digest's form show the time that tcpdump printed.
         event.stamp = event.stamp.map(|s| s + i64::from(self.options.text_zone) * 1_000_000);
         self.sink.event(event);
     }

@@ -2,8 +2,8 @@
 //!
 //! Invariants
 //!
-//! - PK1. `payload` has the captured bytes, `wire_length` the number sent: a capture with a short snapshot
-//!   length gives `payload.len() < wire_length`, and the difference is a gap, not silence.
+//! - PK1. `payload` has the captured bytes, `wire_length` the number of bytes sent. With a short snapshot
+//!   length `payload.len() < wire_length`, and the difference is a gap in the connection.
 //! - PK2. Fragments of IP datagrams are never put together: they are counted, and their payload is
 //!   a gap in the connection's sequence. (TCP avoids fragments; they are seen in tunnels only.)
 //!
@@ -71,14 +71,14 @@ pub(super) fn segment<'a>(packet: &Packet<'a>) -> Result<Segment<'a>, Other> {
             let kind = be16(data, 0).ok_or(Other::Unreadable)?;
             network(packet, kind, 20)
         }
-        // The family's number depends on the system that captured; the IP version does not.
+        // The address family's number depends on the capturing system; the IP version does not.
         Link::Loopback => ip(packet, 4),
         Link::Raw => ip(packet, 0),
         Link::Unknown => guess(packet),
     }
 }
 
-/// What follows a type of payload at `at`, with VLAN tags and PPPoE passed over.
+/// Reads the payload of type `kind` at `at`, passing over VLAN tags and PPPoE.
 fn network<'a>(packet: &Packet<'a>, mut kind: u16, mut at: usize) -> Result<Segment<'a>, Other> {
     for _ in 0..4 {
         match kind {
@@ -101,8 +101,8 @@ fn network<'a>(packet: &Packet<'a>, mut kind: u16, mut at: usize) -> Result<Segm
     Err(Other::NotTcp)
 }
 
-/// Text of tcpdump begins with the IP header (`-x`), with what is left of an Ethernet header behind
-/// the first VLAN tag, or with a link header (`-xx`); it does not say which.
+/// Text of tcpdump begins with the IP header (`-x`), with the rest of an Ethernet header behind
+/// the first VLAN tag, or with a link header (`-xx`); it does not say with which.
 fn guess<'a>(packet: &Packet<'a>) -> Result<Segment<'a>, Other> {
     let data = packet.data;
     let kind = |at: usize| be16(data, at).unwrap_or(0);
@@ -148,7 +148,7 @@ fn ip<'a>(packet: &Packet<'a>, at: usize) -> Result<Segment<'a>, Other> {
                 return Err(Other::Fragment);
             }
             let total = match usize::from(u16::from_be_bytes([header[2], header[3]])) {
-                // Segmentation is left to the card and the packet is longer than the field holds.
+                // The network card does the segmentation, so the packet is longer than the field can say.
                 0 => wire,
                 total => total,
             };
@@ -179,7 +179,7 @@ fn ip<'a>(packet: &Packet<'a>, at: usize) -> Result<Segment<'a>, Other> {
                         next = extension(0)?;
                         length += (usize::from(extension(1)?) + 1) * 8;
                     }
-                    // Authentication counts its length differently.
+                    // The authentication header gives its length in other units.
                     51 => {
                         next = extension(0)?;
                         length += (usize::from(extension(1)?) + 2) * 4;
@@ -194,7 +194,8 @@ fn ip<'a>(packet: &Packet<'a>, at: usize) -> Result<Segment<'a>, Other> {
     }
 }
 
-/// `data` begins with the IP header of `at` bytes; the datagram has `total` bytes.
+/// Reads the transport header; `data` begins with an IP header of `at` bytes, and the datagram has `total`
+/// bytes.
 #[inline]
 fn tcp<'a>(
     packet: &Packet<'a>,
@@ -209,7 +210,7 @@ fn tcp<'a>(
     if start < at + 20 || total < start {
         return Err(Other::Unreadable);
     }
-    // Captured bytes behind the datagram are padding of the link layer.
+    // Captured bytes behind the end of the datagram are padding of the link layer.
     let payload = data.get(start..data.len().min(total)).unwrap_or_default();
     let word =
         |i: usize| u32::from_be_bytes([header[i], header[i + 1], header[i + 2], header[i + 3]]);
@@ -293,7 +294,7 @@ mod tests {
                 assert_eq!(again, got, "{link:?} guessed");
             }
         }
-        // `-x` on a VLAN: the tag is behind what counts as the link header.
+        // With `-x` on a VLAN, the tag is behind the bytes that count as the link header.
         let data = with_prefix(&[0, 5, 8, 0], &inner);
         assert_eq!(segment(&packet(Link::Unknown, &data)).unwrap().payload, b"hello");
     }

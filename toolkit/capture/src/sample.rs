@@ -1,7 +1,7 @@
-//! Reading only some of the connections, and estimates for all of them.
+//! Reads only some of the connections, and estimates totals for all of them.
 //!
-//! Whole connections are taken, chosen by the client's port, so that no session is seen in part;
-//! the same choice can be made by tcpdump's filter, and then a busy server's capture is small
+//! Whole connections are chosen by the client's port, so that no session is seen in part.
+//! tcpdump's filter can make the same choice; then a busy server's capture is small
 //! enough not to lose packets.
 //!
 //! A port is taken if a multiple of it, modulo 2^16, is small. Rejected: the port's low bits. Linux
@@ -10,8 +10,8 @@
 //! two that a request opens. The multiplier is 2^16 divided by the golden ratio: neighbours are
 //! spread evenly whatever the step between them.
 //!
-//! So the sample is taken as one in which each connection is there with probability p = 1/N,
-//! independently of its queries. For a sum T over all connections of their contributions t_i
+//! So the sample is treated as one that has each connection with probability p = 1/N,
+//! independently of its queries. Let T be the sum over all connections of their contributions t_i
 //! (number of queries, or their time):
 //!
 //! ```text
@@ -24,15 +24,15 @@
 //! large, because each of them is a large part of the traffic.
 //!
 //! The choice by ports is not independent, though: it is more even. Where heavy and light connections alternate over the
-//! ports in short periods the estimate is much better than the error says; where ports grow in strict steps and the period
-//! of the heavy ones resonates with the multiplier it is worse (of every 55th connection with nearly all the work, in steps
-//! of two ports, two errors hold the truth in 22 of 100 samples; of real lengths in such steps in 88 to 99). A filter that
-//! mixes more (multiply, xor with what is shifted, twice) was tried: it behaves as independent choice, about 93 of 100 for
-//! few connections, and loses what evenness gains where ports come as a kernel gives them out.
+//! ports in short periods, the estimate is much better than the error says. Where ports grow in strict steps and the period
+//! of the heavy ones resonates with the multiplier, it is worse. (With nearly all the work in every 55th connection, in
+//! steps of two ports, 22 of 100 samples had the truth within two errors; with real lengths in such steps 88 to 99.) A
+//! filter that mixes more (multiply, xor with a shift, twice) was tried. It behaves like independent choice, about 93 of
+//! 100 for few connections, but loses the gain of evenness where ports come as a kernel assigns them.
 
 use std::fmt::Write;
 
-/// A connection's contribution to estimates over sampled connections.
+/// A connection's contribution to the estimates over sampled connections.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Totals {
     pub queries: u64,
@@ -40,7 +40,7 @@ pub(crate) struct Totals {
     pub time: u64,
 }
 
-/// Odd, so that no two ports have the same product; 2^16 / 1.618.
+/// Odd, so that no two ports have the same product; about 2^16 / 1.618.
 const MULTIPLIER: u32 = 40503;
 
 /// One connection in `one_in` is read.
@@ -105,7 +105,7 @@ impl Sampling {
     }
 }
 
-/// A total over all connections, from those of the sample.
+/// An estimated total over all connections, from those of the sample.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Estimate {
     pub total: f64,
@@ -132,7 +132,7 @@ impl Sums {
         self.time_squared += time * time;
     }
 
-    /// Queries, and the sum of their times in seconds.
+    /// The estimated number of queries, and of the sum of their times in seconds.
     pub(super) fn estimate(&self, one_in: u16) -> (Estimate, Estimate) {
         let n = f64::from(one_in);
         let make = |sum: f64, squares: f64| Estimate {
@@ -164,8 +164,8 @@ mod tests {
         }
     }
 
-    /// Ports as Linux assigns them (even, in small steps), and every second one of these: what one
-    /// kind of connection gets if each request opens two.
+    /// Ports as Linux assigns them (even, in small steps), and every second one of these: the ports of
+    /// one kind of connection if each request opens two.
     #[test]
     fn the_share_of_ports_that_is_taken_does_not_depend_on_their_pattern() {
         for one_in in [2u16, 3, 8, 10, 64] {
@@ -185,7 +185,7 @@ mod tests {
         assert!((0..=u16::MAX).all(|p| Sampling { one_in: 1 }.takes(p)));
     }
 
-    /// Connections of very different length and purpose, ports as a kernel gives them out.
+    /// Connections of very different length and purpose, with ports as a kernel assigns them.
     #[test]
     fn the_error_covers_the_truth_as_often_as_it_says() {
         let mut random = random(7);
@@ -194,7 +194,7 @@ mod tests {
             .map(|i| if i % 2 == 0 { 1 + random() % 3 } else { random() % 100 * (random() % 20) })
             .collect();
         let truth = lengths.iter().sum::<u64>() as f64;
-        // Independent choice, as the formula has it, and the choice by ports.
+        // Independent choice, as the formula assumes it, and the choice by ports.
         let (mut independent, mut by_port) = (0, 0);
         const ROUNDS: u32 = 1000;
         for _ in 0..ROUNDS {
@@ -218,7 +218,7 @@ mod tests {
             by_port += covers(&ports);
         }
         assert!((935..=970).contains(&independent), "{independent} of {ROUNDS} within two errors");
-        // Spreading ports evenly makes the true error smaller than the one that is stated.
+        // The choice by ports is even, so the true error is smaller than the stated one.
         assert!(by_port >= 940, "{by_port} of {ROUNDS} within two errors");
     }
 

@@ -1,8 +1,8 @@
 //! The longest time in which no connection sent anything.
 //!
 //! Packets show that a clock was set back (their times go back), but not that it was set forward: a
-//! statement that was running then seems to have taken as long as the jump. Whether it did is
-//! unknown, but the report can say that no packet of any connection was captured for so long.
+//! statement that was running then seems to have taken as long as the jump. The truth is
+//! unknown, but the report can say that for so long no packet of any connection was captured.
 
 use frond_event::{Event, Metric, Micros};
 
@@ -14,12 +14,12 @@ const LONG: i64 = 600_000_000_000;
 pub struct Silence {
     /// Begin and end, microseconds since the epoch.
     pub between: Option<(Micros, Micros)>,
-    /// Statements whose times contain it.
+    /// Number of statements whose times include it.
     pub statements: u64,
 }
 
 impl Silence {
-    /// The times of a packet and of the next.
+    /// Notes the time of a packet and that of the next one.
     #[inline]
     pub(super) fn packets(&mut self, before: i64, now: i64) {
         if now.saturating_sub(before) >= LONG {
@@ -30,7 +30,7 @@ impl Silence {
     #[cold]
     fn begin(&mut self, from: Micros, to: Micros) {
         let known = self.between.map_or(0, |(from, to)| to.saturating_sub(from));
-        // A silence that no statement contains does no harm.
+        // A silence within no statement's time does no harm.
         if self.statements == 0 || to.saturating_sub(from) > known {
             *self = Silence { between: Some((from, to)), statements: 0 };
         }

@@ -4,7 +4,7 @@ use crate::sample::{Estimate, Sampling, Sums};
 use crate::silence::Silence;
 use std::fmt;
 
-/// Ports of servers that are kept.
+/// The most ports of servers that are kept.
 const MOST_PORTS: usize = 16;
 
 /// Payload of a full packet on Ethernet.
@@ -15,22 +15,22 @@ const FULL: u64 = 1448;
 pub struct Summary {
     /// Packets in the files.
     pub packets: u64,
-    /// ... that are not TCP.
+    /// Packets that are not TCP.
     pub other_protocols: u64,
-    /// ... that are fragments of IP datagrams, which are not put together.
+    /// Packets that are fragments of IP datagrams, which are not put together.
     pub fragments: u64,
-    /// ... whose headers cannot be read: cut or damaged.
+    /// Packets whose headers cannot be read: cut or damaged.
     pub unreadable: u64,
-    /// ... of an unsupported link type or without a time (pcapng).
+    /// Packets of an unsupported link type or without a time (pcapng).
     pub unusable: u64,
     /// Packets that the capturing side says it dropped (pcapng).
     pub dropped: u64,
     pub retransmitted: u64,
-    /// Connections that sent anything.
+    /// Connections in which anything was sent.
     pub connections: u64,
     pub connections_with_gaps: u64,
     pub encrypted: u64,
-    /// Connections that the server closed before the client was let in.
+    /// Connections that the server closed before the client was logged in.
     pub hung_up: u64,
     /// Connections whose client sent bytes, but in which no command and no login was recognised.
     pub not_understood: u64,
@@ -41,7 +41,7 @@ pub struct Summary {
     pub forgotten: u64,
     pub gaps: u64,
     pub bytes_missing: u64,
-    /// Packets of connections of which the capture has only the beginning. They are no gaps.
+    /// Packets of which the capture has only the beginning. Their missing bytes are not counted as gaps.
     pub cut: u64,
     /// Answers without a request.
     pub orphans: u64,
@@ -49,7 +49,7 @@ pub struct Summary {
     pub measured: u64,
     /// Requests that were seen, at least in part, but have no time.
     pub unmeasured: u64,
-    /// ... of which too little was seen to tell their class: there is no event of them.
+    /// Requests of which too little was seen to tell their class; they have no event.
     pub partial: u64,
     pub events: u64,
     /// The longest time without a packet of any connection.
@@ -60,7 +60,7 @@ pub struct Summary {
     pub(crate) segments: u64,
     pub(crate) segment_bytes: u64,
     pub(crate) segment_most: u64,
-    /// Packets that fill the gaps if all are as long as that.
+    /// Number of packets that would fill the gaps if all had the greatest length.
     pub(crate) packets_missing: u64,
     /// Connections given a number.
     pub(crate) numbered: u64,
@@ -68,15 +68,15 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Estimated number of packets with payload that were not captured: missing bytes divided by
-    /// the mean length of captured packets, if the gaps have about the lengths that losses
-    /// independent of packet length would give. Otherwise mostly long packets were lost, or many in
-    /// a row: then it is the number of packets of the greatest length that fill the gaps.
+    /// Estimated number of packets with payload that were not captured. If the gaps have about the
+    /// lengths that losses independent of packet length would give, this is the missing bytes divided by
+    /// the mean length of captured packets. Otherwise mostly long packets were lost, or many in
+    /// a row; then it is the number of packets of the greatest length that fill the gaps.
     pub fn packets_lost(&self) -> u64 {
         let (segments, gaps) = (self.segments.max(1) as f64, self.gaps as f64);
         let mean = self.segment_bytes as f64 / segments;
         let missing = self.bytes_missing as f64;
-        // A packet follows a gap with the probability that a packet is lost; a gap then has 1 / (1
+        // A packet follows a gap with the probability that a packet is lost. A gap then has 1 / (1
         // - probability) packets on average.
         let chance = (gaps / segments).min(0.9);
         let at_random = missing <= 3.0 * gaps * mean / (1.0 - chance);
@@ -90,12 +90,13 @@ impl Summary {
         self.packets_missing += length.div_ceil(self.segment_most.max(FULL)).max(1);
     }
 
-    /// Measured queries and the sum of their times in seconds over all connections, from the sampled ones.
+    /// Number of measured queries and the sum of their times in seconds, over all connections, estimated
+    /// from the sampled ones.
     pub fn estimate(&self, sampling: Sampling) -> (Estimate, Estimate) {
         self.totals.estimate(sampling.one_in())
     }
 
-    /// A connection to this port of a server is read, or would be if it were in the sample.
+    /// Notes that a connection to this port of a server is read, or would be if it were in the sample.
     #[cold]
     pub(crate) fn see_port(&mut self, port: u16) {
         if self.ports.len() < MOST_PORTS && !self.ports.contains(&port) {

@@ -1,4 +1,5 @@
-//! Digests logs as `frond digest --ndjson` does, for profilers, and tells on stderr what it took.
+//! Digests logs as `frond digest --ndjson` does, for profilers, and prints time and memory on
+//! standard error.
 //!
 //!     cargo run --release -p frond-digest --example digest -- THREADS FILE... > report.ndjson
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)]

@@ -1,6 +1,6 @@
 //! The existing name that is most similar to a mistyped one.
 
-/// The candidate most like `name`, if one is alike at all.
+/// The candidate most similar to `name`, if one is similar enough.
 pub fn nearest<'c>(name: &str, candidates: impl Iterator<Item = &'c str>) -> Option<&'c str> {
     let name = name.to_ascii_lowercase();
     if name.len() > 64 {
@@ -13,7 +13,8 @@ pub fn nearest<'c>(name: &str, candidates: impl Iterator<Item = &'c str>) -> Opt
         .map(|(_, candidate)| candidate)
 }
 
-/// How many insertions, removals, replacements and swaps of neighbours lead from `a` to `b`.
+/// The number of insertions, removals, replacements and swaps of neighbours that lead from `a` to
+/// `b`.
 fn distance(a: &str, b: &str) -> usize {
     let (a, b) = (a.as_bytes(), b.as_bytes());
     let width = b.len() + 1;
@@ -37,7 +38,7 @@ fn distance(a: &str, b: &str) -> usize {
     rows[a.len() * width + b.len()]
 }
 
-/// A sentence's end for a message that says `name` does not exist.
+/// The end of a sentence which says that `name` does not exist.
 pub fn did_you_mean<'c>(name: &str, candidates: impl Iterator<Item = &'c str>) -> String {
     nearest(name, candidates).map_or_else(String::new, |found| format!("; did you mean '{found}'?"))
 }

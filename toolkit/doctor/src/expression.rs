@@ -1,8 +1,8 @@
 //! Expressions of rules: `rate(status.Connections) * 2 > min(var.back_log, net.somaxconn)`.
 //!
 //! Numbers, 'words', names of values; `or`, `and`, `not`, comparisons, `+ - * /`, `min(a, b)`, `max(a, b)`, `rate(name)` and
-//! `delta(name)` over the window, `or_zero(name)` for what a server need not have. A value that is missing makes the whole
-//! unknown, with the name of what is missing (DOC1).
+//! `delta(name)` over the window, `or_zero(name)` for a value that a server need not have. A missing value makes the whole
+//! expression unknown, and the result names the missing value (DOC1).
 
 use crate::snapshot::{Value, Window};
 
@@ -16,11 +16,11 @@ pub enum Node {
     Both(&'static str, Box<Node>, Box<Node>),
 }
 
-/// Operators, the weakest first; those of one row are of equal strength.
+/// Operators, the weakest first; those on one line have the same precedence.
 const LEVELS: [&[&str]; 5] =
     [&["or"], &["and"], &["==", "!=", "<=", ">=", "<", ">"], &["+", "-"], &["*", "/"]];
 
-/// Deeper ones are refused: the parser calls itself.
+/// Deeper expressions are refused, because the parser is recursive.
 const DEPTH: usize = 40;
 
 struct Parser<'a> {
@@ -28,7 +28,7 @@ struct Parser<'a> {
     depth: usize,
 }
 
-/// The expression that `text` is.
+/// Parses an expression.
 pub fn parse(text: &str) -> Result<Node, String> {
     let mut parser = Parser { rest: text.trim(), depth: 0 };
     let node = parser.level(0)?;
@@ -49,7 +49,7 @@ impl Parser<'_> {
         Ok(left)
     }
 
-    /// Takes `token` if it is next; a word only as a whole.
+    /// Consumes `token` if it comes next; a word only as a whole.
     fn takes(&mut self, token: &str) -> bool {
         let Some(rest) = self.rest.strip_prefix(token) else { return false };
         let word = token.ends_with(|c: char| c.is_ascii_alphabetic());
@@ -72,7 +72,7 @@ impl Parser<'_> {
 
     fn single_inside(&mut self) -> Result<Node, String> {
         if self.takes("not") {
-            // Comparisons bind stronger.
+            // Comparisons bind more strongly.
             return Ok(Node::Not(Box::new(self.level(2)?)));
         }
         if self.takes("(") {
@@ -115,7 +115,7 @@ impl Parser<'_> {
 }
 
 impl Node {
-    /// The value in `window`, or the name of what is missing.
+    /// The value in `window`, or the name of a missing value.
     pub fn value(&self, window: &Window<'_>) -> Result<Value, String> {
         let number = |n: f64| Ok(Value::Number(n));
         match self {
@@ -138,7 +138,7 @@ impl Node {
     fn number(&self, window: &Window<'_>) -> Result<f64, String> {
         match self.value(window)? {
             Value::Number(n) => Ok(n),
-            // A word in the place of a number: the server means something else by it.
+            // A word in place of a number: the server uses it with a special meaning.
             Value::Text(text) => Err(format!("a number for '{text}'")),
         }
     }
@@ -151,7 +151,7 @@ impl Node {
 fn both(operator: &str, a: &Node, b: &Node, window: &Window<'_>) -> Result<Value, String> {
     let truth = |yes: bool| Ok(Value::Number(f64::from(yes)));
     match operator {
-        // What decides alone is enough, whatever else is missing.
+        // If one side alone decides the result, the other side may be missing.
         "and" => match (a.is_true(window), b.is_true(window)) {
             (Ok(false), _) | (_, Ok(false)) => truth(false),
             (a, b) => truth(a? && b?),

@@ -1,4 +1,4 @@
-//! The document as a page; of a file of samples with what led there.
+//! The document as a page; for a file of samples, with charts of the time before.
 
 use std::io::{self, Write};
 
@@ -10,7 +10,7 @@ use crate::report::Report;
 use crate::rules::{Finding, Level};
 use crate::snapshot::{Snapshot, Value};
 
-/// What is drawn of a file of samples: its title, its value, whether it is a counter.
+/// The charts for a file of samples: title, value, how it is shown, whether it is a counter.
 const CHARTS: [(&str, &str, Shown, bool); 12] = [
     ("Connects per second", "status.Connections", Shown::Count, true),
     ("Connections", "status.Threads_connected", Shown::Count, false),
@@ -25,10 +25,10 @@ const CHARTS: [(&str, &str, Shown, bool); 12] = [
     ("InnoDB's checkpoint age", "status.Innodb_checkpoint_age", Shown::Bytes, false),
     ("InnoDB's history list", "status.Innodb_history_list_length", Shown::Count, false),
 ];
-/// Points of a chart; more samples are put together, and the largest is shown.
+/// Points of a chart; more samples are joined, and the largest value is shown.
 const POINTS: usize = 500;
 
-/// What samples had over time, collected one by one.
+/// The samples' values over time, added one by one.
 #[derive(Default)]
 pub struct Course {
     last: Option<Snapshot>,
@@ -46,7 +46,7 @@ impl Course {
             let value = match (counter, &self.last) {
                 (false, _) => Some(now),
                 (true, None) => None,
-                // A server that was started anew counts from zero.
+                // A restarted server counts from zero.
                 (true, Some(last)) => number(last, name)
                     .filter(|before| *before <= now && last.at < sample.at)
                     .map(|before| (now - before) / (sample.at - last.at)),
@@ -77,7 +77,7 @@ impl Course {
 }
 
 impl Report {
-    /// One file, to be opened without a network.
+    /// Writes one file that can be opened offline.
     pub fn write_html(
         &self,
         course: Course,

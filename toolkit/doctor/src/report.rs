@@ -1,4 +1,5 @@
-//! What was found, as one document: what `--json` writes and the text shows. Field by field in docs/doctor.md.
+//! The findings as one document, which `--json` writes and the text shows. docs/doctor.md documents its
+//! fields.
 
 use std::io::{self, Write};
 
@@ -7,24 +8,24 @@ use serde::Serialize;
 use crate::rules::{ask, Finding, Level, Rule, Unasked};
 use crate::snapshot::{Snapshot, Value, Window};
 
-/// Of the document; it grows when a field changes its meaning or goes.
+/// Version of the document; it grows when a field changes its meaning or is removed.
 pub const VERSION: u32 = 1;
 
 #[derive(Debug, Default, Serialize)]
 pub struct Report {
     pub version: u32,
-    /// The server, or that there is none.
+    /// The server's name, or that there is none.
     pub source: String,
-    /// UTC, of the later sample.
+    /// Time of the later sample, UTC.
     pub at: String,
-    /// Between the two samples.
+    /// Seconds between the two samples.
     pub seconds: f64,
     pub findings: Vec<Finding>,
-    /// Rules that could not be asked, with the value that is missing.
+    /// Rules that could not be evaluated, with the missing value.
     pub unasked: Vec<Unasked>,
     /// What could not be read, and why.
     pub unseen: Vec<String>,
-    /// Rules that were asked.
+    /// Number of rules that were evaluated.
     pub asked: usize,
 }
 
@@ -57,7 +58,7 @@ impl Report {
         writeln!(out)
     }
 
-    /// `colour`: with escape sequences of a terminal.
+    /// `colour`: with a terminal's escape sequences.
     pub fn write_text(&self, colour: bool, out: &mut dyn Write) -> io::Result<()> {
         let (bold, plain) = if colour { ("\x1b[1m", "\x1b[0m") } else { ("", "") };
         let colour_of = |level: Level| match (colour, level) {
@@ -104,7 +105,7 @@ impl Report {
     }
 }
 
-/// Filled to 100 columns.
+/// Writes text wrapped at 100 columns.
 fn paragraph(name: &str, text: &str, out: &mut dyn Write) -> io::Result<()> {
     let mut line = format!("  {name:<6} ");
     let indent = 9;
@@ -119,7 +120,7 @@ fn paragraph(name: &str, text: &str, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "{}", line.trim_end())
 }
 
-/// Values are a server's: nothing in them steers a terminal.
+/// Removes control characters: values come from a server and must not control the terminal.
 fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }

@@ -1,4 +1,4 @@
-//! A file of bounded size with the last samples: what a machine and its server were like at a minute that has gone by.
+//! A file of bounded size with the last samples: the state of a machine and its server at a past minute.
 //!
 //! The file is a circle of blocks; a block begins at a multiple of `UNIT` and has the samples of some seconds, packed:
 //!
@@ -10,15 +10,15 @@
 //! | 8 | xxh3 of the number, the length and the packed bytes |
 //! | packed length | zstd of JSON lines: a sample whole, then each with the values that changed and the names that are gone |
 //!
-//! All numbers are little-endian. A writer goes on behind the block with the highest number, and at the file's begin
-//! when the next block would go beyond the bound; what is overwritten partly is no block any more.
+//! All numbers are little-endian. A writer continues behind the block with the highest number, and at the file's beginning
+//! when the next block would exceed the bound. A partly overwritten block is no longer a block.
 //!
 //! Invariants:
 //!
-//! - RG1. The file is never longer than the bound it is written with.
-//! - RG2. A block is used only if its hash is right: a crash loses the block that is being written, and nothing else but
-//!   what it overwrites.
-//! - RG3. What a block says of lengths is bounded before memory is taken for it.
+//! - RG1. The file is never longer than the bound that its writer was given.
+//! - RG2. A block is used only if its hash is right: a crash loses only the block being written and the blocks that
+//!   it overwrites.
+//! - RG3. Lengths in a block are checked against limits before memory is allocated for them.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -34,16 +34,16 @@ const MAGIC: [u8; 8] = *b"FRDDOC01";
 /// Where blocks may begin.
 pub const UNIT: u64 = 4096;
 const HEAD: usize = 28;
-/// Of a block, packed and unpacked.
+/// The most bytes of a block, packed and unpacked.
 const MOST_PACKED: u32 = 4 << 20;
 const MOST_PLAIN: u64 = 64 << 20;
 
-/// A line of a block: of the first sample all values, of the others those that are new or changed.
+/// A line of a block: all values of the first sample; of the others, the values that are new or changed.
 #[derive(Serialize, Deserialize)]
 struct Line {
     at: f64,
     values: BTreeMap<String, Value>,
-    /// Names that the sample does not have any more.
+    /// Names that the sample no longer has.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     gone: Vec<String>,
 }
@@ -56,7 +56,7 @@ fn hash(number: u64, packed: &[u8]) -> u64 {
     xxh3_64(&bytes)
 }
 
-/// A block's head: number and packed length.
+/// Number, packed length and hash of the block at `at`.
 fn head(file: &File, at: u64) -> Option<(u64, u32, u64)> {
     let mut bytes = [0; HEAD];
     file.read_exact_at(&mut bytes, at).ok()?;
@@ -106,7 +106,7 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Goes on with `file`, which is readable and writable and is empty or a ring. `bound`: its length in bytes, at most.
+    /// Continues `file`, which must be readable and writable, and empty or a ring. `bound`: the most bytes of the file.
     pub fn open(file: File, bound: u64) -> io::Result<Writer> {
         let end = file.metadata()?.len();
         let known = blocks(&file)?;
@@ -126,7 +126,7 @@ impl Writer {
         Ok(writer)
     }
 
-    /// Adds a sample; every tenth is written, with those before it.
+    /// Adds a sample. Every tenth sample is written, with those before it.
     pub fn add(&mut self, sample: Snapshot) -> io::Result<()> {
         self.pending.push(sample);
         if self.pending.len() >= 10 {
@@ -135,7 +135,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Writes what was not written yet.
+    /// Writes the samples that were not written yet.
     pub fn flush(&mut self) -> io::Result<()> {
         let Some(first) = self.pending.first() else { return Ok(()) };
         let whole = Line { at: first.at, values: first.values.clone(), gone: Vec::new() };
@@ -172,7 +172,7 @@ impl Writer {
     }
 }
 
-/// All samples of a ring, the oldest first, to `each` until it returns false.
+/// Passes all samples of a ring, the oldest first, to `each` until it returns false.
 pub fn read(file: &File, each: &mut dyn FnMut(Snapshot) -> bool) -> io::Result<()> {
     let known = blocks(file)?;
     if known.is_empty() {

@@ -1,4 +1,4 @@
-//! The rules, from one file, and what they find.
+//! The rules, from one file, and their findings.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,9 +11,9 @@ pub const RULES: &str = include_str!("rules.toml");
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
-    /// Users notice it now.
+    /// Users notice the problem now.
     Critical,
-    /// They will.
+    /// Users will notice it.
     Warning,
     /// Something could be better.
     Note,
@@ -29,15 +29,15 @@ impl Level {
     }
 }
 
-/// As it is in the file.
+/// A rule as it is in the file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Written {
     id: String,
     level: Level,
-    /// Servers: `mariadb`, `mysql`; all if it is missing.
+    /// Servers to which it applies: `mariadb`, `mysql`; all if missing.
     server: Option<String>,
-    /// Versions, from the first on and below the second: `10.6`.
+    /// Versions to which it applies, from the first up to but without the second: `10.6`.
     from: Option<String>,
     below: Option<String>,
     when: String,
@@ -46,8 +46,8 @@ struct Written {
     means: String,
     set: String,
     check: String,
-    /// The test that creates the situation on a real server, or `not here:` and the reason why none
-    /// does.
+    /// The test that creates the problem on a real server, or `not here:` and the reason why there
+    /// is none.
     proven: String,
 }
 
@@ -80,7 +80,7 @@ pub struct Finding {
     pub check: String,
 }
 
-/// A rule that could not be asked, and the value it lacks.
+/// A rule that could not be evaluated, and the value that it lacks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Unasked {
     pub rule: String,
@@ -129,7 +129,7 @@ fn compile(rule: Written) -> Result<Rule, String> {
 }
 
 impl Rule {
-    /// Whether it is about this server, as far as that is known.
+    /// Whether the rule applies to this server, as far as that is known.
     fn concerns(&self, window: &Window<'_>) -> bool {
         let text = match window.value("var.version") {
             Some(Value::Text(text)) => text.clone(),
@@ -143,7 +143,7 @@ impl Rule {
             && self.below.is_none_or(|below| version < Some(below))
     }
 
-    /// What it finds; the name of what is missing if it cannot be asked.
+    /// Evaluates the rule. `Err` has the name of a missing value.
     pub fn ask(&self, window: &Window<'_>) -> Result<Option<Finding>, String> {
         if !self.concerns(window) || !self.when.is_true(window)? {
             return Ok(None);
@@ -159,7 +159,7 @@ impl Rule {
     }
 }
 
-/// All that `rules` find, the worst first, and those that could not be asked.
+/// Findings of all `rules`, the worst first, and the rules that could not be evaluated.
 pub fn ask(rules: &[Rule], window: &Window<'_>) -> (Vec<Finding>, Vec<Unasked>) {
     let (mut found, mut unasked) = (Vec::new(), Vec::new());
     for rule in rules {

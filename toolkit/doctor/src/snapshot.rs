@@ -12,7 +12,7 @@ pub enum Value {
 }
 
 impl Value {
-    /// A number if it is one; `ON` and `OFF` stay words.
+    /// A number if `text` is one; `ON` and `OFF` stay words.
     pub fn of(text: &str) -> Value {
         match text.parse::<f64>() {
             Ok(n) if n.is_finite() => Value::Number(n),
@@ -21,8 +21,8 @@ impl Value {
     }
 }
 
-/// `net.ListenOverflows`, `mem.MemTotal`, `var.back_log` (SHOW GLOBAL VARIABLES), `status.Connections` (SHOW GLOBAL
-/// STATUS), `replica.Seconds_Behind_Master`.
+/// Values by name: `net.ListenOverflows`, `mem.MemTotal`, `var.back_log` (SHOW GLOBAL VARIABLES),
+/// `status.Connections` (SHOW GLOBAL STATUS), `replica.Seconds_Behind_Master`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Snapshot {
     /// Seconds since 1970.
@@ -44,7 +44,7 @@ impl Snapshot {
     }
 }
 
-/// Two snapshots of one server, the later one being what is looked at.
+/// Two snapshots of one server; rules look at the later one.
 #[derive(Clone, Copy)]
 pub struct Window<'a> {
     pub first: &'a Snapshot,
@@ -60,7 +60,7 @@ impl Window<'_> {
         self.last.values.get(name)
     }
 
-    /// By how much a counter grew; none if it is not in both, or was set back.
+    /// By how much a counter grew; `None` if it is not in both, or was reset.
     pub fn delta(&self, name: &str) -> Option<f64> {
         match (self.first.values.get(name)?, self.last.values.get(name)?) {
             (Value::Number(a), Value::Number(b)) if b >= a => Some(b - a),

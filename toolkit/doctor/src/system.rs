@@ -1,12 +1,12 @@
-//! What `/proc` and `/sys` say of the machine, and of the server's process if it is on it.
+//! Reads the values of the machine from `/proc` and `/sys`, and those of the server's process if it is on this machine.
 //!
-//! Everything is read below a root, so that tests can lay out a machine of their own. What cannot be read is named.
+//! Everything is read below a root, so that tests can make up a machine. Files that cannot be read are named.
 
 use std::path::{Path, PathBuf};
 
 use crate::snapshot::{Snapshot, Value};
 
-/// A machine: `/` but for tests.
+/// A machine; its root is `/`, except in tests.
 pub struct Machine {
     root: PathBuf,
     /// The server's data directory, if it is on this machine.
@@ -15,7 +15,7 @@ pub struct Machine {
     pub process: Option<u32>,
 }
 
-/// No file of the kernel that is read here is longer.
+/// No file that is read here is longer.
 const LONGEST: u64 = 4 << 20;
 
 impl Machine {
@@ -39,7 +39,7 @@ impl Machine {
         }
     }
 
-    /// Adds what is known to `to`; gives what could not be read.
+    /// Adds the machine's values to `to`; returns what could not be read.
     pub fn sample(&self, to: &mut Snapshot) -> Vec<String> {
         let mut unseen = Vec::new();
         let unseen = &mut unseen;
@@ -77,7 +77,7 @@ impl Machine {
         if let Some(text) = self.read("proc/loadavg", unseen) {
             to.set_text("cpu.load", text.split(' ').next().unwrap_or_default());
         }
-        // Kernels without them have no such file.
+        // Kernels without transparent huge pages have no such file.
         if let Some(text) = self.read("sys/kernel/mm/transparent_hugepage/enabled", &mut Vec::new())
         {
             let chosen = text.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
@@ -115,7 +115,7 @@ impl Machine {
             else {
                 continue;
             };
-            // Later mounts hide earlier ones of the same place.
+            // A later mount at the same place hides an earlier one.
             if data.starts_with(point.replace("\\040", " "))
                 && best.is_none_or(|(length, _, _)| point.len() >= length)
             {
@@ -125,7 +125,7 @@ impl Machine {
         let Some((_, device, kind)) = best else { return };
         to.set("fs.type", Value::Text(kind.to_owned()));
         let Some(name) = device.strip_prefix("/dev/") else { return };
-        // A partition's queue is its disk's.
+        // A partition uses the queue of its disk.
         let disk = [
             name,
             name.trim_end_matches(|c: char| c.is_ascii_digit()),
@@ -147,7 +147,8 @@ impl Machine {
     }
 }
 
-/// `/proc/net/tcp`: of the listeners (state 0A) that with the most connections that are not accepted yet, and its port.
+/// From `/proc/net/tcp`: the longest queue of connections that a listener (state 0A) has not accepted yet, and its
+/// port.
 fn longest_queue(files: &[&str], to: &mut Snapshot) {
     let listener = |line: &str| {
         let words: Vec<&str> = line.split_ascii_whitespace().collect();
@@ -161,7 +162,7 @@ fn longest_queue(files: &[&str], to: &mut Snapshot) {
     to.set("net.accept_port", Value::Text(format!("*:{port}")));
 }
 
-/// `/proc/net/netstat`: a line of names, and below it one of numbers.
+/// Reads `/proc/net/netstat`: pairs of lines, names above numbers.
 fn pairs_of_lines(text: &str, to: &mut Snapshot) {
     let lines: Vec<&str> = text.lines().collect();
     for pair in lines.chunks(2) {

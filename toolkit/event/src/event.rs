@@ -1,4 +1,4 @@
-//! The event, which every input yields: one statement or command as a server logged it or as it was sent.
+//! The event, which every input yields: one statement or command as a server logged it or as a client sent it.
 //!
 //! An `Event` borrows from the input's buffer and is valid only during `Sink::event`. It is meant to be reused: a
 //! parser keeps one, calls `clear` and fills it, so that nothing is allocated per event.
@@ -6,9 +6,9 @@
 //! Invariants:
 //!
 //! - EV1. Text is bytes as received. Nothing is assumed to be UTF-8; an empty slice means unknown.
-//! - EV2. Times are microseconds since the epoch, UTC. `start` and `end` mean the statement's begin and end, whichever
-//!   of them the server stamped; the parser derives the other from the duration where it has one.
-//! - EV3. `QueryTime` is absent if the time is not known (general log, lost packets); it is never
+//! - EV2. Times are microseconds since the epoch, UTC. `start` and `end` are the statement's begin and end, whichever
+//!   of them the server stamped; the parser derives the other from the duration if there is one.
+//! - EV3. `QueryTime` is absent if the time is unknown (general log, lost packets); it is never
 //!   guessed. If the measurement failed, `unmeasured` says why.
 //! - EV4. `sql` of a command that is not a statement is `administrator command: NAME` (as slow logs write it), so that
 //!   such commands form classes like any other. NAME is the log's or protocol's word: Quit, Connect, Ping, ...
@@ -55,7 +55,7 @@ pub enum Unmeasured {
     CutAtEnd,
     /// The answer was seen but its statement began before the capture.
     BegunBefore,
-    /// No clock: the input (a general log, raw statements) has no durations.
+    /// The input (a general log, raw statements) has no durations.
     NotLogged,
     /// The logged duration is impossible (the server's clock went backwards).
     ClockJumped,
@@ -73,7 +73,7 @@ impl Unmeasured {
     }
 }
 
-/// Where something is: the number of the input (in the order they are read) and the offset in its uncompressed bytes.
+/// The place of something: the number of the input (in the order of reading) and the offset in its uncompressed bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Place {
     pub file: u32,
@@ -92,33 +92,33 @@ pub struct Event<'a> {
     pub ip: &'a [u8],
     /// The server's connection number; unique within one server run only.
     pub thread_id: Option<u64>,
-    /// Identifies a connection of captured traffic, as the server's number may be unknown; 0: no capture.
+    /// Identifies a connection of captured traffic, because the server's number may be unknown; 0: not captured.
     pub connection: u64,
     pub start: Option<Micros>,
     pub end: Option<Micros>,
-    /// The stamp exactly as the log's `# Time` line (or the packet) has it, inherited from earlier events if need be,
-    /// read as if its zone were UTC. Only compatibility reports use it; everything else uses `start` and `end`.
+    /// The stamp exactly as in the log's `# Time` line (or the packet), inherited from earlier events if necessary,
+    /// and read as if its zone were UTC. Only compatibility reports use it; everything else uses `start` and `end`.
     pub stamp: Option<Micros>,
-    /// That stamp has a zone: `2026-01-01T19:09:31.659924Z`, as MySQL writes them since 5.7.
+    /// The stamp has a zone, as MySQL writes it since 5.7: `2026-01-01T19:09:31.659924Z`.
     pub zoned: bool,
     pub metrics: Metrics,
     pub flags: Flags,
-    /// The statement's error number; `Some(0)` means it is known to have succeeded.
+    /// The statement's error number; `Some(0)`: it certainly succeeded.
     pub error: Option<u32>,
     /// The error's text where the input has it.
     pub error_text: &'a [u8],
     pub unmeasured: Option<Unmeasured>,
-    /// Nanoseconds, at least, that a statement without an answer had waited when its connection or
+    /// For a statement without an answer: nanoseconds that it had waited, at least, when its connection or
     /// the input ended.
     pub waited: Option<u64>,
-    /// Lines of a logged EXPLAIN/ANALYZE, tab separated, the first is the heading, each with its `# explain: `.
+    /// Lines of a logged EXPLAIN/ANALYZE, tab separated, each with its `# explain: `; the first is the heading.
     pub plan: &'a [u8],
     /// Lines of logged warnings, each with its `# `.
     pub warnings: &'a [u8],
-    /// The stored routine the statement ran in, as logged.
+    /// The stored routine in which the statement ran, as logged.
     pub routine: &'a [u8],
     /// The number of statements for which this one stands (`log_slow_rate_limit`, sampled
-    /// connections); 1 if all are there.
+    /// connections); 1 if nothing was sampled.
     pub rate: u32,
     /// Attributes that are not well known, and connection attributes; names as logged, in the order of the log.
     pub extra: Vec<(&'a [u8], &'a [u8])>,
@@ -157,7 +157,7 @@ impl Default for Event<'_> {
 }
 
 impl<'a> Event<'a> {
-    /// Resets it, but keeps the memory of `extra`.
+    /// Empties the event, but keeps the memory of `extra`.
     #[inline]
     pub fn clear(&mut self) {
         self.kind = Kind::Query;
@@ -192,7 +192,7 @@ impl<'a> Event<'a> {
         self.metrics.get(Metric::QueryTime)
     }
 
-    /// The value of an attribute that is not well known, by its name whatever the case.
+    /// The value of an attribute that is not well known; the case of its name does not matter.
     pub fn attribute(&self, name: &[u8]) -> Option<&'a [u8]> {
         self.extra.iter().find(|(n, _)| n.eq_ignore_ascii_case(name)).map(|&(_, value)| value)
     }
@@ -211,13 +211,13 @@ pub struct Skip {
 pub enum SkipReason {
     /// The event's begin or end is missing: the file was cut, or it is still being written.
     Cut,
-    /// Bytes between events that are not a header of a server start either.
+    /// Bytes between events that are not the header of a server's start.
     NotAnEvent,
     /// A number or a time of the event is not one.
     BadValue,
     /// The event is longer than the limit for one event.
     TooLong,
-    /// Captured bytes that are not a packet we can read, or not the MySQL protocol.
+    /// Captured bytes that are not a readable packet, or not the MySQL protocol.
     BadPacket,
 }
 
@@ -239,13 +239,13 @@ pub trait Sink {
 
     fn skip(&mut self, skip: Skip);
 
-    /// A literal of the next event's statement holds what looks like events of a slow log.
+    /// A literal of the next event's statement holds text that looks like events of a slow log.
     fn holds_events(&mut self, _place: Place) {}
 
-    /// A general log has the lines of a starting server here.
+    /// At this place a general log has the lines of a starting server.
     fn server_start(&mut self, _place: Place, _lines: &[u8]) {}
 
-    /// In a general log a connection begins although one of its number is open.
+    /// In a general log a connection begins although a connection with its number is open.
     fn reconnected(&mut self, _place: Place, _id: u64) {}
 }
 
@@ -271,11 +271,11 @@ impl<F: FnMut(&Event<'_>)> Sink for ForEach<F> {
     }
 }
 
-/// An input that must be read from its first byte to its last in order, because it has connections' states:
+/// An input that must be read in order from its first byte to its last, because its connections have state:
 /// captured traffic. (Logs are cut at event boundaries and parsed in parallel instead; see `input`.)
 pub trait Stream {
-    /// The next bytes of the file, cut anywhere. `Err` ends the reading of this file with a message
-    /// that names the cause and a remedy.
+    /// Feeds the next bytes of the file, cut anywhere. `Err` ends the reading of this file; its message
+    /// names the cause and a remedy.
     fn feed(&mut self, bytes: &[u8], sink: &mut dyn Sink) -> Result<(), String>;
 
     /// The file ended: statements without an answer are yielded as unmeasured.

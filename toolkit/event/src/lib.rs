@@ -9,7 +9,7 @@
 //! | `event` | `Event`: one statement as logged or as seen on the wire; `Sink`, which takes them; `Stream` |
 //! | `metric` | an event's typed attributes |
 //! | `text` | numbers and stamps as servers write them, read from bytes |
-//! | `numbers` | numbers and times as people read them |
+//! | `numbers` | numbers and times for people |
 //!
 //! # How inputs yield events
 //!

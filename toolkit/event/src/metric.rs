@@ -1,4 +1,4 @@
-//! The attributes of a statement that are numbers, and those that are yes or no: their names, units and storage.
+//! The attributes of a statement that are numbers, and those that are flags (yes or no): names, units and storage.
 //!
 //! Invariants:
 //!
@@ -29,15 +29,15 @@ macro_rules! metrics {
             /// Every metric in the order of the enum.
             pub const ALL: &'static [Metric] = &[$(Metric::$variant,)*];
 
-            /// Their number.
+            /// The number of metrics.
             pub const COUNT: usize = Metric::ALL.len();
 
             pub const fn unit(self) -> Unit {
                 match self { $(Metric::$variant => Unit::$unit,)* }
             }
 
-            /// Nanoseconds (or bytes, or pieces) per unit as written in a log: 1e9 for seconds, 1e6 for the two
-            /// that MariaDB writes in milliseconds.
+            /// Base units (nanoseconds, bytes or pieces) per unit in a log: 1e9 for seconds, 1e6 for the two
+            /// times that MariaDB writes in milliseconds.
             pub const fn log_scale(self) -> u64 {
                 match self { $(Metric::$variant => $log_unit,)* }
             }
@@ -106,7 +106,7 @@ metrics! {
 }
 
 impl Metric {
-    /// The metric a log calls `name`, whatever its case.
+    /// The metric that a log calls `name`; case does not matter.
     pub fn from_name(name: &[u8]) -> Option<Metric> {
         Metric::ALL.iter().copied().find(|m| m.name().as_bytes().eq_ignore_ascii_case(name))
     }

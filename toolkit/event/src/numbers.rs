@@ -2,7 +2,7 @@
 
 use crate::text::civil_from_days;
 
-/// For a number that is not known, which is a NaN in the document.
+/// Text for an unknown number, which is a NaN in the document.
 const UNKNOWN: &str = "-";
 
 /// `2026-01-01 18:09:31`
@@ -75,7 +75,7 @@ pub fn count(value: f64) -> String {
     format!("{}{}", trimmed(value, digits), UNITS[unit])
 }
 
-/// With at most this many digits behind the point, without zeros at the end.
+/// With at most this many decimals, without trailing zeros.
 fn trimmed(value: f64, digits: usize) -> String {
     let number = format!("{value:.digits$}");
     match number.contains('.') {

@@ -7,9 +7,9 @@ use crate::event::Micros;
 /// Seconds in a day.
 const DAY: i64 = 86_400;
 
-/// Reads `123` or `123.456` at the begin of `bytes` as an integer of `1/scale` units, where `scale` is a power of
-/// ten: `1.5` at scale 1000 is 1500. Digits behind the last representable one are cut. Gives the value and the
-/// bytes used; `None` without a digit. Too large a number saturates.
+/// Reads `123` or `123.456` at the beginning of `bytes` as an integer of `1/scale` units, where `scale` is a
+/// power of ten: `1.5` at scale 1000 is 1500. Decimals that `scale` cannot represent are cut off. Returns the
+/// value and the bytes used; `None` without a digit. A number that is too large saturates.
 #[inline]
 pub fn decimal(bytes: &[u8], scale: u64) -> Option<(u64, usize)> {
     let mut used = 0;
@@ -41,7 +41,7 @@ pub fn decimal(bytes: &[u8], scale: u64) -> Option<(u64, usize)> {
     Some((value, used))
 }
 
-/// The same, faster, for `bytes` that are long enough to be read in words and a number of usual
+/// A faster form for `bytes` that are long enough to be read in words and a number of usual
 /// length; `None` for others.
 #[inline]
 pub fn short_decimal(bytes: &[u8], scale: u64) -> Option<(u64, usize)> {
@@ -60,7 +60,7 @@ pub fn short_decimal(bytes: &[u8], scale: u64) -> Option<(u64, usize)> {
     Some((whole * scale + fraction, digits + 1 + places))
 }
 
-/// The number that the digits at the begin of 8 bytes make, and how many they are.
+/// The number in the leading digits of 8 bytes, and how many digits it has.
 #[inline(always)]
 fn up_to_8_digits(bytes: &[u8; 8]) -> (u64, usize) {
     // A digit's byte becomes its value; every other byte is 10 or more.
@@ -81,7 +81,7 @@ fn up_to_8_digits(bytes: &[u8; 8]) -> (u64, usize) {
 
 /// Days since 1970-01-01 of a date of the proleptic Gregorian calendar.
 pub fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
-    // Years begin in March, so that the leap day is the last of its year.
+    // Here years begin in March, so that a leap day is the last day of its year.
     let year = if month <= 2 { year - 1 } else { year };
     let era = year.div_euclid(400);
     let year_of_era = year.rem_euclid(400);
@@ -112,7 +112,7 @@ pub struct Stamp {
 }
 
 impl Stamp {
-    /// UTC if the stamp has a zone, otherwise with the zone given (seconds east).
+    /// The stamp in UTC, by its own zone or else by `otherwise` (seconds east).
     pub fn utc(&self, otherwise: i32) -> Micros {
         self.local - i64::from(self.zone.unwrap_or(otherwise)) * 1_000_000
     }
@@ -186,7 +186,7 @@ pub fn stamp(bytes: &[u8]) -> Option<(Stamp, usize)> {
     Some((Stamp { local: seconds * 1_000_000 + micros, zone }, at))
 }
 
-/// The digits in `bytes[from..to]`; `None` if there is another byte among them or none at all.
+/// The number in `bytes[from..to]`; `None` if a byte is not a digit, or there is none.
 fn number(bytes: &[u8], from: usize, to: usize) -> Option<i64> {
     let digits = bytes.get(from..to)?;
     if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {

@@ -1,53 +1,54 @@
-//! Which key repeats which.
+//! Which key repeats which other key.
 //!
-//! A key `a` is superfluous beside `b` if `b` finds whatever `a` finds in the same order, and what `a` constrains is
-//! constrained without it. Of an ordered key that means: the parts of `a` are the first parts of `b`.
+//! A key `a` is superfluous beside `b` if `b` finds everything that `a` finds in the same order, and the constraint
+//! of `a` is enforced without it. For an ordered key this means: the parts of `a` are the first parts of `b`.
 //!
-//! - Directions have to agree, or all have to be opposite: an index is read backwards, too.
-//! - A part of `a` with a prefix length is covered by a longer prefix or the whole column only as its last part:
-//!   behind a prefix the order of further columns is another.
-//! - On clustered engines the columns of the primary key are the end of every other index. So `(x, pk)` is the same
-//!   index as `(x)`; where no other key is `(x)`, it can be written shorter.
-//! - UNIQUE beside a key of the same columns that is not: the latter goes. UNIQUE goes only if another key's
-//!   uniqueness implies its own, even if the index is covered.
+//! - Directions have to agree, or all have to be opposite, because an index is also read backwards.
+//! - A part of `a` with a prefix length is covered by a longer prefix or the whole column only if it is the last
+//!   part: behind a prefix, further columns have another order.
+//! - On clustered engines every other index ends with the columns of the primary key. So `(x, pk)` is the same
+//!   index as `(x)`; if there is no other key `(x)`, it can be written shorter.
+//! - Of a UNIQUE key and a key on the same columns that is not UNIQUE, the latter goes. A UNIQUE key goes only if
+//!   another key's uniqueness implies its own, even if its index is covered.
 //! - An ignored key covers nothing, since no statement may read it, but its uniqueness is checked.
 //! - FULLTEXT finds by the whole set of its columns, and so does HASH: only equal sets repeat each other. SPATIAL and
-//!   VECTOR keys repeat only their equals. A kind never covers another.
+//!   VECTOR keys repeat only equal keys. A key never covers a key of another kind.
 //!
-//! Keys are looked at one after the other, those least worth keeping first, and compared with those that are still
-//! there; so of equal keys one stays (IX2).
+//! Keys are examined one after the other, those least worth keeping first, and compared with the keys that are still
+//! there; so one of several equal keys stays (IX2).
 //!
-//! What it does not weigh: a short index reads faster than the longer one that covers it, and on a clustered engine
-//! `(x)` gives rows of one `x` in the order of the primary key, which `(x, y)` does not. docs/indexes.md says so.
+//! Two costs are not weighed: a short index reads faster than the longer one that covers it, and on a clustered
+//! engine `(x)` gives rows of one `x` in the order of the primary key, which `(x, y)` does not. docs/indexes.md says
+//! so.
 
 use crate::duty::{covers_constraint, Duties};
 use crate::model::{same_name, Key, KeyKind, Part, Table};
 
-/// How a key repeats the other.
+/// How a key repeats another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Repeats {
     /// The same parts.
     Exact,
     /// Its parts are the other's first ones.
     Prefix,
-    /// As one of the two above, if the other is read backwards.
+    /// One of the two above, if the other is read backwards.
     Backwards,
-    /// With the other's invisible end, which is the primary key.
+    /// Together with the other's invisible end, which is the primary key.
     PrimarySuffix,
 }
 
 /// What is wrong with a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Finding {
-    /// `key` can go: `of` stays.
+    /// `key` can go, because `of` stays.
     Key { key: String, of: String, how: Repeats, also: Option<String> },
     /// `key` ends with columns of the primary key: `parts` are enough.
     Suffix { key: String, parts: usize },
-    /// The foreign key `at` (its number in the table) says what `of` says.
+    /// The foreign key `at` (its number in the table) repeats the foreign key `of`.
     Foreign { at: usize, of: usize, actions_differ: bool },
 }
 
-/// All of `table`; `all` are the tables whose foreign keys may refer to it.
+/// All findings of `table`; `all` are the tables whose foreign keys may refer to it.
 pub fn find(table: &Table, all: &[Table]) -> Vec<Finding> {
     let duties = Duties::of(table, all);
     let mut gone = vec![false; table.keys.len()];
@@ -60,10 +61,11 @@ pub fn find(table: &Table, all: &[Table]) -> Vec<Finding> {
             gone[at] = true;
         }
     }
-    // `(x, pk)` repeats `(x)`, which may have gone since for `(x, y)`, where rows have another order.
+    // `(x, pk)` repeats `(x)`. But `(x)` may have been dropped in favour of `(x, y)`, which has another order of
+    // rows.
     loop {
         let stays: Vec<&Key> = staying(table, &gone).collect();
-        // The one most worth keeping first: it may cover the others.
+        // The one most worth keeping comes first, because it may cover the others.
         let lost =
             |at: &&usize| gone[**at] && best_cover(table, &stays, &table.keys[**at]).is_none();
         let Some(&at) = order.iter().rev().find(lost) else { break };
@@ -101,8 +103,8 @@ fn staying<'t>(table: &'t Table, gone: &'t [bool]) -> impl Iterator<Item = &'t K
     table.keys.iter().zip(gone).filter(|(_, gone)| !**gone).map(|(key, _)| key)
 }
 
-/// Numbers of the keys, those least worth keeping first: ignored ones, then without uniqueness, then fewer parts; of
-/// equals the one that was made later.
+/// Numbers of the keys, those least worth keeping first: ignored ones, then those without uniqueness, then those with
+/// fewer parts; of equal ones, the one that was made later.
 fn order(table: &Table) -> Vec<usize> {
     let mut order: Vec<usize> =
         (0..table.keys.len()).filter(|at| table.keys[*at].kind != KeyKind::Primary).collect();
@@ -130,7 +132,7 @@ fn best_cover<'k>(table: &Table, stays: &[&'k Key], key: &Key) -> Option<(&'k Ke
 
 /// Whether `other` finds what `key` finds, and how.
 fn covers(table: &Table, other: &Key, key: &Key) -> Option<Repeats> {
-    // `!` of both: an ignored key may be covered by an ignored one.
+    // Ignored on both sides is fine: an ignored key may be covered by an ignored key.
     if other.ignored && !key.ignored {
         return None;
     }
@@ -176,7 +178,7 @@ fn covers_ordered(table: &Table, other: &Key, key: &Key) -> Option<Repeats> {
     } else if key.parts.len() > other.parts.len() {
         Repeats::PrimarySuffix
     } else if key.parts == other.parts || key.parts.len() == other.parts.len() {
-        // A shorter prefix of the same last column is one of the key's, not the same.
+        // With another prefix on the last column, the two keys are not the same.
         let last_differs = key.parts[last].prefix != other.parts[last].prefix;
         if last_differs {
             Repeats::Prefix
@@ -197,7 +199,7 @@ fn effective(table: &Table, key: &Key) -> Vec<Part> {
             part.prefix.is_none()
                 && !key.parts.iter().any(|p| p.prefix.is_none() && p.is_column(&part.column))
         };
-        // What follows a prefix of a primary column is not in the order of the whole.
+        // Columns behind a prefix of a primary column are not in the order of the whole column.
         if primary.parts.iter().all(|part| part.prefix.is_none()) {
             parts.extend(primary.parts.iter().filter(missing).cloned());
         }
@@ -205,7 +207,7 @@ fn effective(table: &Table, key: &Key) -> Vec<Part> {
     parts
 }
 
-/// How many parts are left if those at the end that the engine adds anyway are taken away; `None` if there are none.
+/// The number of parts without those at the end that the engine adds anyway; `None` if there are none of those.
 fn without_suffix(table: &Table, key: &Key) -> Option<usize> {
     let primary = table.clustering_key()?;
     if !table.is_clustered() || !key.is_ordered() || std::ptr::eq(primary, key) {

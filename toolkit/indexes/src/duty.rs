@@ -2,14 +2,14 @@
 
 use crate::model::{same_name, Key, KeyKind, Table};
 
-/// A foreign key of another table, or of the same, that needs an index on columns of this one.
+/// A foreign key, of this or another table, that needs an index on columns of this table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Need {
     columns: Vec<String>,
     what: String,
 }
 
-/// The needs of one table.
+/// The reasons of one table.
 #[derive(Clone, Debug, Default)]
 pub struct Duties {
     needs: Vec<Need>,
@@ -31,7 +31,7 @@ impl Duties {
             .collect();
         for other in all {
             for key in &other.foreign {
-                // Whether names of tables differ in case is up to the server: as equal as they can be.
+                // The server decides whether names of tables differ in case; here they are compared without case.
                 if same_name(&key.parent, &table.name) && same_name(&key.parent_db, &table.db) {
                     needs.push(Need {
                         columns: key.parent_columns.clone(),
@@ -67,7 +67,8 @@ impl Duties {
     }
 }
 
-/// Whether a foreign key (or AUTO_INCREMENT) on `columns` can use `key`: they are its first ones, whole and in order.
+/// Whether a foreign key (or AUTO_INCREMENT) on `columns` can use `key`: its first parts are these columns, whole and
+/// in order.
 fn serves(key: &Key, columns: &[String]) -> bool {
     key.is_ordered()
         && !columns.is_empty()
@@ -78,7 +79,7 @@ fn serves(key: &Key, columns: &[String]) -> bool {
             .all(|(column, part)| part.prefix.is_none() && part.is_column(column))
 }
 
-/// Whether rows that `key` would call equal are called equal by `other`, too, which is UNIQUE: then the uniqueness of
+/// Whether `other`, which is UNIQUE, already forbids all rows that `key` forbids; then the uniqueness of
 /// `key` adds nothing.
 pub(crate) fn covers_constraint(other: &Key, key: &Key) -> bool {
     other.is_unique()

@@ -8,7 +8,7 @@ use serde_json::{json, Value};
 use crate::report::{Item, Report};
 
 impl Report {
-    /// One file, to be opened without a network.
+    /// Writes one file that can be opened offline.
     pub fn write_html(&self, generator: String, out: &mut dyn Write) -> io::Result<()> {
         let tile = |value: Value, shown, label| Tile { value, shown, label, more: None };
         let bytes: u64 = self.findings.iter().filter_map(|item| item.bytes).sum();

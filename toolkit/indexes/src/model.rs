@@ -1,6 +1,6 @@
-//! Tables as far as their indexes are concerned.
+//! Tables, as far as their indexes need them.
 
-/// What a key is declared as.
+/// The declared kind of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum KeyKind {
     Primary,
@@ -37,7 +37,7 @@ pub struct Key {
     pub name: String,
     pub kind: KeyKind,
     pub parts: Vec<Part>,
-    /// What `USING` says: true for HASH, false for a tree. What it comes to depends on the engine: `hash`.
+    /// From `USING`: true for HASH, false for a tree. The engine decides the result: `hash`.
     pub using: Option<bool>,
     /// The index finds whole keys only: it has no order.
     pub hash: bool,
@@ -45,7 +45,8 @@ pub struct Key {
     pub ignored: bool,
     /// A part is `WITHOUT OVERLAPS`: a constraint that no other key gives.
     pub without_overlaps: bool,
-    /// What else decides which statements it serves: the parser of a FULLTEXT key, the distance of a VECTOR key.
+    /// Other options that decide which statements it serves: the parser of a FULLTEXT key, the distance of a
+    /// VECTOR key.
     pub options: String,
     /// Bytes on disk, if known.
     pub bytes: Option<u64>,
@@ -73,7 +74,7 @@ impl Key {
         matches!(self.kind, KeyKind::Primary | KeyKind::Unique)
     }
 
-    /// Has an order of its columns, so that a prefix of them can be searched.
+    /// The key orders its columns, so that a prefix of them can be searched.
     pub fn is_ordered(&self) -> bool {
         matches!(self.kind, KeyKind::Primary | KeyKind::Unique | KeyKind::Plain) && !self.hash
     }
@@ -87,13 +88,13 @@ pub struct ForeignKey {
     pub parent_db: String,
     pub parent: String,
     pub parent_columns: Vec<String>,
-    /// `ON DELETE ... ON UPDATE ...` in capitals; empty if neither is said.
+    /// `ON DELETE ... ON UPDATE ...` in capitals; empty if neither is given.
     pub actions: String,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Table {
-    /// Empty if the dump does not say it.
+    /// Empty if the dump does not tell it.
     pub db: String,
     pub name: String,
     pub engine: String,
@@ -126,7 +127,8 @@ impl Table {
         CLUSTERED.iter().any(|name| self.engine.eq_ignore_ascii_case(name))
     }
 
-    /// The key that serves as the primary one: it, or the first UNIQUE key without NULLs, as the server chooses.
+    /// The key by which rows are stored: the primary key, or the first UNIQUE key without NULLs, as the server
+    /// chooses.
     pub fn clustering_key(&self) -> Option<&Key> {
         let primary = self.keys.iter().find(|key| key.kind == KeyKind::Primary);
         primary.or_else(|| {
@@ -142,7 +144,7 @@ impl Table {
     }
 }
 
-/// Names of columns and keys differ in more than case.
+/// Whether two names are equal apart from case.
 pub fn same_name(a: &str, b: &str) -> bool {
     a.len() == b.len() && a.eq_ignore_ascii_case(b) || a.to_lowercase() == b.to_lowercase()
 }

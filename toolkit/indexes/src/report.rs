@@ -1,4 +1,5 @@
-//! What was found, as one document: what `--json` writes and `--text` shows. Field by field in docs/indexes.md.
+//! The findings as one document, which `--json` writes and the text shows. docs/indexes.md documents its
+//! fields.
 
 use std::io::{self, Write};
 
@@ -8,7 +9,7 @@ use crate::dump::Hiding;
 use crate::duplicates::{self, Finding, Repeats};
 use crate::model::{quoted, Key, KeyKind, Table};
 
-/// Of the document; it grows when a field changes its meaning or goes.
+/// Version of the document; it grows when a field changes its meaning or is removed.
 pub const VERSION: u32 = 1;
 
 #[derive(Debug, Default, Serialize)]
@@ -19,9 +20,9 @@ pub struct Report {
     pub tables: usize,
     pub indexes: usize,
     pub findings: Vec<Item>,
-    /// What a reader has to know of the evidence.
+    /// What a reader has to know about the evidence.
     pub notes: Vec<String>,
-    /// What could not be read; the findings are not all there is then.
+    /// Inputs that could not be read; then the findings are incomplete.
     pub problems: Vec<String>,
 }
 
@@ -60,7 +61,7 @@ pub struct Item {
     pub key: String,
     /// As declared: `UNIQUE KEY x (a, b(10) DESC)`.
     pub definition: String,
-    /// The key that stays, if it is one that repeats another.
+    /// The key that stays, if this one repeats another.
     pub of: Option<String>,
     pub of_definition: Option<String>,
     pub reason: String,
@@ -68,7 +69,7 @@ pub struct Item {
     pub bytes: Option<u64>,
     pub cardinality: Option<u64>,
     pub rows: Option<u64>,
-    /// What to run now, what undoes it, and what to run when nobody missed it.
+    /// The statement to run now, the one that undoes it, and the one to run later if nobody missed the index.
     pub now: Option<String>,
     pub undo: Option<String>,
     pub later: Option<String>,
@@ -185,7 +186,7 @@ fn repeated(table: &Table, finding: &Finding, hiding: Hiding) -> Option<Item> {
                 parts(key, *n, false)
             );
             let mut item = item(table, key, Kind::Shorten, reason, hiding);
-            // It is another definition of the same index: nothing is hidden, and nothing becomes smaller.
+            // This is another definition of the same index: nothing is hidden, and nothing becomes smaller.
             item.now = Some(format!(
                 "{} DROP INDEX {}, ADD INDEX {} ({});",
                 alter(table),
@@ -249,7 +250,7 @@ impl Report {
         writeln!(out)
     }
 
-    /// For people. `colour`: with escape sequences of a terminal; `bytes` writes sizes.
+    /// Writes the document for people. `colour`: with a terminal's escape sequences; `bytes` formats sizes.
     pub fn write_text(
         &self,
         colour: bool,
@@ -312,7 +313,7 @@ fn plural(n: usize, word: &str) -> String {
     }
 }
 
-/// Names are the user's: nothing in them steers a terminal.
+/// Removes control characters: names come from users and must not control the terminal.
 fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }

@@ -1,14 +1,14 @@
-//! Which indexes were read: what servers counted, what logged plans name, and what follows from both.
+//! Which indexes were read: servers' counts, the names in logged plans, and what follows from both.
 //!
 //! Invariants:
 //!
-//! - IU1. Evidence only adds: an index that any server counted, or any plan named, is used. Names are compared as if case did
-//!   not matter, so that in doubt an index is used.
-//! - IU2. Within a window no counter was reset. Counters that went down between two looks are refused; those of a
+//! - IU1. Evidence only adds: an index that any server counted, or any plan named, is used. Names are compared without
+//!   case, so that in doubt an index counts as used.
+//! - IU2. Within a window no counter was reset. Counters that went down between two readings are refused; those of a
 //!   restarted server count from its start.
 //!
-//! The counters count rows found through an index (those of performance_schema too, as seen with MariaDB 10.11). So an
-//! index whose look-ups find nothing counts none. A logged plan names it nevertheless.
+//! The counters count rows found through an index (those of performance_schema too, as observed with MariaDB 10.11). So an
+//! index whose look-ups find nothing is not counted. A logged plan names it nevertheless.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -20,30 +20,30 @@ use crate::duty::Duties;
 use crate::model::{Key, KeyKind, Table};
 use crate::report::{item, Item, Kind};
 
-/// Of a file of counters.
+/// Version of a file of counters.
 const VERSION: u32 = 1;
-/// Clocks and counters of uptime are not read at once.
+/// Seconds by which clock and uptime may differ, because they are not read at the same moment.
 const SLACK: u64 = 5;
 
-/// What an index was read for, as one of a server's tables counts it.
+/// Reads of an index, as one of a server's tables counts them.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Count {
     pub db: String,
     pub table: String,
-    /// Empty: of the table, and then `n` is changed rows.
+    /// Empty: the row is of the table, and `n` counts changed rows.
     pub key: String,
     pub n: u64,
 }
 
-/// What one server had counted at a moment.
+/// The counters of one server at a moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counters {
     /// Host name and port as the server knows them.
     pub server: String,
-    /// The moment, in seconds since 1970 by the server's clock, and how long the server had run.
+    /// The moment, in seconds since 1970 by the server's clock; and how long the server had been running.
     pub taken: u64,
     pub uptime: u64,
-    /// By the table that counts: `performance_schema`, `userstat`.
+    /// Keyed by the source of the counts: `performance_schema`, `userstat`.
     pub sources: BTreeMap<String, Vec<Count>>,
 }
 
@@ -69,7 +69,7 @@ impl Saved {
         Ok(saved)
     }
 
-    /// What `now` has counted since its server's counters in this file.
+    /// The counts from this file's counters of the same server to `now`.
     pub fn until(&self, now: &Counters) -> Result<Window, String> {
         let before = self.servers.iter().find(|old| old.server == now.server).ok_or_else(|| {
             format!("it has no counters of {}: save them with the same --also", now.server)
@@ -104,7 +104,7 @@ impl Saved {
 }
 
 impl Counters {
-    /// Everything that the server has counted.
+    /// All counts since the server started counting.
     pub fn window(&self) -> Window {
         Window {
             seconds: self.uptime,
@@ -116,15 +116,15 @@ impl Counters {
     }
 }
 
-/// What one server counted from some moment to another.
+/// The counts of one server from one moment to another.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Window {
     pub seconds: u64,
     pub counts: Vec<Count>,
     pub sources: Vec<String>,
-    /// The server was started since the earlier counters: these are only those since then.
+    /// The server was restarted since the earlier counters: these counts begin at its start.
     pub restarted: bool,
-    /// Both ends are known. If not, counting may have begun at any time since the server's start.
+    /// Both ends are known. If false, counting may have begun at any time since the server's start.
     pub exact: bool,
 }
 
@@ -138,7 +138,7 @@ fn name(db: &str, table: &str, key: &str) -> Name {
 #[derive(Debug, Default)]
 pub struct Usage {
     used: HashSet<Name>,
-    /// Rows that were inserted, updated or deleted, by table; of the server that has most.
+    /// Rows that were inserted, updated or deleted, by table; from the server with the most.
     changes: HashMap<(String, String), u64>,
     /// The shortest window of any server.
     seconds: Option<u64>,
@@ -163,9 +163,9 @@ impl Usage {
         }
     }
 
-    /// The lines of one logged plan (`# explain: ...`, tab separated, the first names the columns). `tables` are those of the
-    /// statement, as (database, table); `all` are the server's. A plan names tables by their aliases, so a key counts for
-    /// every table of the statement that has one of that name; if none has, for every table of the server.
+    /// Adds the lines of a logged plan (`# explain: ...`, tab separated, the first names the columns). `tables` are those of
+    /// the statement, as (database, table); `all` are the server's. A plan names tables by their aliases. So a key counts for
+    /// every table of the statement that has a key of this name; if none has, for every table of the server.
     pub fn add_plan(&mut self, plan: &[u8], tables: &[(String, String)], all: &[Table]) {
         let text = String::from_utf8_lossy(plan);
         let mut lines = text.lines().map(|line| line.trim_start_matches("# explain: "));
@@ -175,7 +175,8 @@ impl Usage {
         };
         self.plans += 1;
         for cell in lines.filter_map(|line| line.split('\t').nth(at)).filter(|c| *c != "NULL") {
-            // An index merge names several, a rowid filter stands behind its `|`; a name may have these characters itself.
+            // An index merge names several keys, and a rowid filter follows a `|`; a name may contain these characters
+            // itself.
             for key in cell.split([',', '|']).chain([cell]) {
                 self.add_named(key, tables, all);
             }
@@ -202,7 +203,7 @@ impl Usage {
         self.used.contains(&name(&table.db, &table.name, &key.name))
     }
 
-    /// `no statement has read it in 3.2 days`, and by what evidence.
+    /// `no statement has read it in 3.2 days`, with the evidence.
     fn reason(&self, table: &Table) -> String {
         let mut sources: Vec<&str> = self.sources.iter().map(String::as_str).collect();
         sources.sort_unstable();
@@ -224,15 +225,15 @@ impl Usage {
     }
 }
 
-/// The keys of `table` that nothing has read and nothing needs. All of them can go at once, and what `duplicates`
-/// calls superfluous, too (IX2).
+/// The keys of `table` that nothing has read and nothing needs. All of them can be dropped at once, together with the keys
+/// that `duplicates` finds superfluous (IX2).
 pub fn unused(table: &Table, all: &[Table], usage: &Usage, hiding: Hiding) -> Vec<Item> {
     let duplicates = duplicates::find(table, all);
     let mut used: Vec<&Key> = table.keys.iter().filter(|key| usage.is_used(table, key)).collect();
     let mut stay: Vec<&Key> = table.keys.iter().collect();
     for finding in &duplicates {
         if let Finding::Key { key, of, .. } = finding {
-            // What stays in its place is read from then on.
+            // The key that stays in its place will be read from then on.
             if used.iter().any(|other| other.name == *key) {
                 used.extend(table.key(of));
             }
@@ -242,7 +243,7 @@ pub fn unused(table: &Table, all: &[Table], usage: &Usage, hiding: Hiding) -> Ve
     let duties = Duties::of(table, all);
     let mut found = Vec::new();
     for key in &table.keys {
-        // How the server counts reads of the other kinds differs from release to release.
+        // Servers differ from release to release in how they count reads of the other kinds.
         let counted = matches!(key.kind, KeyKind::Plain | KeyKind::Unique | KeyKind::Spatial);
         let is = |other: &&Key| std::ptr::eq(*other, key);
         if !counted || used.iter().any(is) || !stay.iter().any(is) {

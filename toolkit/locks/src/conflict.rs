@@ -1,11 +1,13 @@
-//! Which lock has to wait for which: InnoDB's rules, as its manual and its behaviour state them.
+//! Which lock has to wait for which: InnoDB's rules, from its manual and its behaviour.
 //!
-//! A lock on a gap is granted while an insert waits for the gap. The text does not tell such a later one from an earlier
-//! one, so both are in the insert's way here; a server of MariaDB lets the insert go on before the later one ends.
+//! InnoDB grants a lock on a gap even while an insert waits for the gap. The text does not distinguish such a later lock
+//! from an earlier one, so both count as blocking the insert here; MariaDB lets the insert continue before the later one
+//! ends.
 //!
 //! Invariants:
 //!
-//! - LKC1. Nobody waits for an insert intention, and a lock on a gap waits for nothing unless it is one.
+//! - LKC1. No lock waits for an insert intention, and a lock on a gap waits for nothing unless it is an insert
+//!   intention.
 
 use crate::model::{Lock, Mode, Span, SUPREMUM};
 
@@ -22,7 +24,7 @@ pub fn compatible(a: Mode, b: Mode) -> bool {
     }
 }
 
-/// Whether the request `wanted`, of another transaction, has to wait for `other`, which is granted or asked for earlier.
+/// Whether the request `wanted` of another transaction has to wait for `other`, which was granted or requested earlier.
 pub fn waits_for(wanted: &Lock, other: &Lock) -> bool {
     if wanted.table != other.table || compatible(wanted.mode, other.mode) {
         return false;
@@ -38,14 +40,14 @@ pub fn waits_for(wanted: &Lock, other: &Lock) -> bool {
     }
 }
 
-/// The same for one record, which both are on.
+/// The same for one record, which both locks cover.
 fn on_record(wanted: &Lock, other: &Lock) -> bool {
     if other.insert_intention {
         return false;
     }
     let only_gap = wanted.span == Span::Gap || wanted.heaps.first() == Some(&SUPREMUM);
     if wanted.insert_intention {
-        // It wants the gap, which a lock on the record alone leaves free.
+        // An insert intention wants the gap, which a lock on the record alone leaves free.
         return other.span != Span::Record;
     }
     !only_gap && other.span != Span::Gap

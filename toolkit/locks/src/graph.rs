@@ -1,7 +1,7 @@
-//! The waits of a dump: who is in front of whom, and who is at the root.
+//! The waits of a dump: which transactions block each waiter, and which are at the root.
 //!
-//! A monitor does not name blockers. They follow from what is printed: locks on the same record or table that are
-//! granted and have to be waited for (`conflict`), and requests that have to be waited for and wait longer.
+//! A monitor does not name blockers. They are derived from the printed locks on the same record or table: granted
+//! locks that conflict with the request (`conflict`), and conflicting requests that have been waiting longer.
 //!
 //! Invariants:
 //!
@@ -14,14 +14,14 @@ use serde::Serialize;
 use crate::conflict::waits_for;
 use crate::model::{Dump, Lock};
 
-/// Blockers of one waiter that are kept, and requests in front of it that are looked at.
+/// Blockers of one waiter that are kept, and requests before it that are examined.
 pub const MOST: usize = 64;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Blocker {
     /// Index into the dump's transactions.
     pub trx: usize,
-    /// It has the lock; otherwise it waits itself, and is in front.
+    /// True: it has the lock. False: it waits itself, and was earlier.
     pub holds: bool,
 }
 
@@ -29,11 +29,12 @@ pub struct Blocker {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Unknown {
-    /// Not all locks are printed: the lock monitor is off (`innodb_status_output_locks`), or it stopped at ten locks.
+    /// Not all locks are printed: the lock monitor is off (`innodb_status_output_locks`), or it printed only ten
+    /// locks.
     NotPrinted,
     /// The dump is cut.
     Cut,
-    /// All locks are printed, and none is in the way: it was released meanwhile.
+    /// All locks are printed, and none conflicts: the blocker has released it meanwhile.
     Gone,
 }
 
@@ -47,10 +48,10 @@ pub struct Wait {
     pub unknown: Option<Unknown>,
 }
 
-/// A table, and of a record its tablespace and page.
+/// A table; for a record also its tablespace and page.
 type Place<'a> = (&'a str, Option<(u64, u64)>);
 
-/// The waits of `dump`, in its order.
+/// The waits of `dump`, in the order of the dump.
 pub fn waits(dump: &Dump) -> Vec<Wait> {
     if let Some(given) = &dump.given {
         return told(dump, given);
@@ -62,7 +63,7 @@ pub fn waits(dump: &Dump) -> Vec<Wait> {
             on.entry((&lock.table, place(lock))).or_default().push((at, lock));
         }
     }
-    // Those that wait longest first: only these can be in front.
+    // Those that wait longest come first, since only earlier requests can block.
     for locks in on.values_mut() {
         let waited = |at: usize| std::cmp::Reverse(dump.trxs[at].wait_micros.unwrap_or(u64::MAX));
         locks.sort_by_key(|(at, lock)| (lock.waiting, waited(*at), *at));
@@ -86,7 +87,7 @@ pub fn waits(dump: &Dump) -> Vec<Wait> {
                     match (dump.trxs[other].wait_micros, trx.wait_micros) {
                         (Some(theirs), Some(ours)) if theirs > ours => {}
                         (Some(theirs), Some(ours)) if theirs < ours => break,
-                        // In dumps with whole seconds it is not known.
+                        // With whole seconds it is unknown which of two requests was earlier.
                         _ => continue,
                     }
                 }
@@ -101,7 +102,7 @@ pub fn waits(dump: &Dump) -> Vec<Wait> {
             } else {
                 Unknown::Gone
             });
-            // A request in front explains it, too.
+            // A request before it explains the wait as well.
             if wait.unknown == Some(Unknown::Gone) && !wait.by.is_empty() {
                 wait.unknown = None;
             }
@@ -119,7 +120,7 @@ impl Wait {
     }
 }
 
-/// The waits as the server says them.
+/// The waits as the server itself reports them.
 fn told(dump: &Dump, given: &[crate::model::Given]) -> Vec<Wait> {
     let mut at = vec![usize::MAX; dump.trxs.len()];
     let mut found: Vec<Wait> = Vec::new();
@@ -134,8 +135,8 @@ fn told(dump: &Dump, given: &[crate::model::Given]) -> Vec<Wait> {
     }
     for wait in &mut found {
         for by in &mut wait.by {
-            // The server's tables do not say which blocker holds the lock: one that waits for the
-            // same record is in front, but does not hold it.
+            // The server's tables do not say which blocker holds the lock: a blocker that waits for the
+            // same record was earlier, but does not hold it.
             let trx = |at: usize| dump.trxs[at].waiting_lock();
             let (theirs, ours) = (trx(by.trx), trx(wait.waiter));
             by.holds = !matches!((theirs, ours), (Some(a), Some(b)) if same_record(a, b));
@@ -146,25 +147,25 @@ fn told(dump: &Dump, given: &[crate::model::Given]) -> Vec<Wait> {
 }
 
 fn same_record(a: &Lock, b: &Lock) -> bool {
-    // Frond's rows have no numbers of records.
+    // Rows of Frond's tables have no record numbers.
     a.table == b.table
         && a.page == b.page
         && a.heaps.first() == b.heaps.first()
         && (!a.heaps.is_empty() || a.key == b.key)
 }
 
-/// Where the wait of each transaction is in `waits`.
+/// The index in `waits` of each waiting transaction.
 fn places(waits: &[Wait]) -> HashMap<usize, usize> {
     waits.iter().enumerate().map(|(at, wait)| (wait.waiter, at)).collect()
 }
 
-/// The roots of each wait: transactions that do not wait and that it waits for, itself or through others; at most
-/// `MOST`. None where they are not known or wait in a circle. `waits` and the result have one order.
+/// The roots of each wait: transactions that it waits for, directly or through others, and that do not wait; at most
+/// `MOST`. Empty where they are unknown or wait in a circle. The result has the order of `waits`.
 pub fn roots(waits: &[Wait]) -> Vec<Vec<usize>> {
     let of = places(waits);
     let mut found: Vec<Option<Vec<usize>>> = vec![None; waits.len()];
     let mut seen = vec![usize::MAX; waits.len()];
-    // Those in front have fewer in front of them: what is known of them is used again.
+    // Transactions with fewer waits before them come first, so that their roots can be reused.
     let mut order: Vec<usize> = (0..waits.len()).collect();
     order.sort_by_key(|at| waits[*at].by.len());
     for at in order {
@@ -196,7 +197,7 @@ pub fn roots(waits: &[Wait]) -> Vec<Vec<usize>> {
     found.into_iter().map(Option::unwrap_or_default).collect()
 }
 
-/// The waits that wait for themselves through others. `among`: those that are asked for.
+/// The waits that wait for themselves through others. `among`: the waits to check.
 pub fn circles(waits: &[Wait], among: &[usize]) -> Vec<usize> {
     let of = places(waits);
     let mut found = Vec::new();

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-/// What a lock lets others do.
+/// The mode of a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Mode {
     IntentionShared,
@@ -37,14 +37,14 @@ impl Mode {
     }
 }
 
-/// What of a record and of the gap before it is locked.
+/// The locked part of a record and the gap before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Span {
     /// Both.
     NextKey,
     Gap,
     Record,
-    /// One of the first or the third: tables of a running server do not say which.
+    /// Next-key or record: tables of a running server do not tell which.
     Unsaid,
 }
 
@@ -72,9 +72,9 @@ pub struct Lock {
     pub span: Span,
     pub insert_intention: bool,
     pub waiting: bool,
-    /// The transaction in the lock's own line; in a deadlock it may be another one than that of the paragraph.
+    /// The transaction in the lock's own line; in a deadlock it may differ from that of the paragraph.
     pub owner: String,
-    /// Of the record that is waited for, as far as it can be decoded without the table's definition.
+    /// The key of the record that is waited for, as far as it can be decoded without the table's definition.
     pub key: Option<String>,
 }
 
@@ -100,14 +100,14 @@ pub struct Trx {
     pub id: String,
     /// Seconds since it began; `None`: not started.
     pub active: Option<u64>,
-    /// What InnoDB does for it: `inserting`, `starting index read`.
+    /// InnoDB's current work for it: `inserting`, `starting index read`.
     pub state: String,
     /// The connection, for KILL.
     pub thread: Option<u64>,
     pub query_id: Option<u64>,
     pub user: String,
     pub host: String,
-    /// Of the statement that runs; empty if none does.
+    /// The running statement; empty if none runs.
     pub statement: Vec<u8>,
     pub lock_structs: u64,
     pub row_locks: u64,
@@ -118,11 +118,11 @@ pub struct Trx {
     pub waits: bool,
     /// How long it has been waiting for its lock.
     pub wait_micros: Option<u64>,
-    /// Locks that are printed; the one that is waited for among them.
+    /// Locks that are printed, including the one that is waited for.
     pub locks: Vec<Lock>,
     pub prepared: bool,
     pub rolling_back: bool,
-    /// It keeps a read view open: purge cannot remove what that may still read.
+    /// It keeps a read view open: purge cannot remove row versions that the view may still read.
     pub read_view: bool,
 }
 
@@ -131,7 +131,7 @@ impl Trx {
         self.locks.iter().find(|lock| lock.waiting)
     }
 
-    /// A transaction is open, and its client sends nothing.
+    /// The transaction is open, but its client sends nothing.
     pub fn idle(&self) -> bool {
         self.active.is_some()
             && self.thread.is_some()
@@ -141,13 +141,13 @@ impl Trx {
             && !self.rolling_back
     }
 
-    /// It has locks that are not printed.
+    /// Some of its locks are not printed.
     pub fn has_hidden_locks(&self) -> bool {
         self.lock_structs > self.locks.len() as u64
     }
 }
 
-/// One waiter and one that it waits for, as a server says it. Indexes into the dump's transactions.
+/// A waiter and one of its blockers, as a server reports them: indexes into the dump's transactions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Given {
     pub waiter: usize,
@@ -157,7 +157,7 @@ pub struct Given {
 /// The state of a server at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Dump {
-    /// Seconds since 1970 of the server's own clock face, as if it showed UTC.
+    /// The server's local time, in seconds since 1970 as if it were UTC.
     pub at: Option<i64>,
     pub trxs: Vec<Trx>,
     pub history: Option<u64>,
@@ -165,7 +165,7 @@ pub struct Dump {
     pub checkpoint: Option<u64>,
     /// The end was seen, and nothing was left out.
     pub complete: bool,
-    /// Who waits for whom, if the server said it; otherwise that follows from the locks.
+    /// Waiters and blockers, if the server reported them; otherwise they are derived from the locks.
     pub given: Option<Vec<Given>>,
 }
 
@@ -173,7 +173,7 @@ pub struct Dump {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Member {
     pub trx: Trx,
-    /// Locks of others that its own has to wait for (MariaDB), or that it holds itself (MySQL): each has its owner.
+    /// Conflicting locks of others (MariaDB), or locks that it holds itself (MySQL): each has its owner.
     pub others: Vec<Lock>,
 }
 
@@ -182,9 +182,9 @@ pub struct Deadlock {
     /// As `Dump::at`.
     pub at: Option<i64>,
     pub members: Vec<Member>,
-    /// Which was rolled back: from 0.
+    /// Index of the member that was rolled back.
     pub victim: Option<usize>,
-    /// The search for a circle was given up (MySQL up to 5.7); there need not be one.
+    /// The search for a circle was given up (MySQL up to 5.7); there may be none.
     pub given_up: bool,
 }
 

@@ -1,5 +1,5 @@
-//! The rows of a report: what is known of a transaction, a wait, a record. Analyses fill them in, `--json` writes them as they are:
-//! field by field in docs/locks.md.
+//! The rows of a report: the data of a transaction, a wait, a record. Analyses fill them in, and `--json` writes them unchanged.
+//! docs/locks.md documents their fields.
 
 use serde::{Serialize, Serializer};
 
@@ -34,7 +34,7 @@ impl Serialize for Micros {
     }
 }
 
-/// A transaction and whose it is.
+/// A transaction, its user and its host.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Who {
     pub transaction: String,
@@ -54,12 +54,12 @@ impl From<&Trx> for Who {
     }
 }
 
-/// `X record`, and where.
+/// A lock's kind, as `X record`, and its place.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Place {
     pub lock: String,
     pub table: String,
-    /// None: the table itself.
+    /// `None`: the table itself.
     pub index: Option<String>,
     pub key: Option<String>,
 }
@@ -79,14 +79,14 @@ impl From<&Lock> for Place {
 pub struct Totals {
     pub count: u64,
     pub seconds: Micros,
-    /// How many have no blocker that is printed.
+    /// Number of waits without a printed blocker.
     pub without_blocker: u64,
 }
 
 #[derive(Debug, Serialize)]
 pub struct Tree {
     pub at: Option<Clock>,
-    /// Each waiter and each root once, a waiter behind the one that it waits for, one deeper.
+    /// Each waiter and each root once; a waiter follows the transaction that it waits for, one level deeper.
     pub nodes: Vec<Node>,
 }
 
@@ -95,16 +95,16 @@ pub struct Node {
     pub depth: u32,
     #[serde(flatten)]
     pub who: Who,
-    /// Since it began.
+    /// Seconds since it began.
     pub open_seconds: Option<u64>,
-    /// Since it waits; none: it does not.
+    /// Time since it waits; `None`: it does not wait.
     pub waits_seconds: Option<Micros>,
     pub idle: bool,
     pub statement: String,
     pub wants: Option<Place>,
-    /// Others that it waits for, too.
+    /// Further transactions that it waits for.
     pub also_behind: Vec<String>,
-    /// Why no blocker is named, a circle, and the like.
+    /// Why no blocker is named, or that it is in a circle, and the like.
     pub note: Option<&'static str>,
 }
 
@@ -113,14 +113,14 @@ pub struct Node {
 pub struct Blocker {
     #[serde(flatten)]
     pub who: Who,
-    /// Waits behind it, directly or not, and their sum.
+    /// Number of waits behind it, direct or not, and their sum.
     pub waits: u64,
     pub blocked_seconds: Micros,
     pub open_seconds: u64,
-    /// Dumps in which others waited for it; in which its client had to go on.
+    /// Dumps in which others waited for it; and those of them in which its client was idle.
     pub dumps: u64,
     pub idle_dumps: u64,
-    /// What it ran last while others waited.
+    /// Its last statement while others waited.
     pub statement: String,
 }
 
@@ -134,9 +134,9 @@ pub struct Wait {
     pub last: Option<Clock>,
     pub wants: Option<Place>,
     pub statement: String,
-    /// Of the last dump: transactions that have what it wants.
+    /// In the last dump: transactions that have the lock.
     pub held_by: Vec<String>,
-    /// Transactions that wait for it, too, and are in front.
+    /// Transactions that wait for it as well, and were earlier.
     pub queued_behind: Vec<String>,
     pub roots: Vec<String>,
     /// Why `held_by` may be empty.
@@ -149,13 +149,13 @@ pub struct Record {
     pub table: String,
     pub index: Option<String>,
     pub key: Option<String>,
-    /// Where: tablespace, page, heap number.
+    /// Place: tablespace, page, heap number.
     pub space: u64,
     pub page: u64,
     pub heap: u32,
     pub waits: u64,
     pub seconds: Micros,
-    /// The most that wait at once.
+    /// The most that waited at once.
     pub at_once: u64,
 }
 
@@ -167,15 +167,15 @@ pub struct Transaction {
     pub first: Option<Clock>,
     pub last: Option<Clock>,
     pub dumps: u64,
-    /// Dumps in which no statement ran and the client had to go on.
+    /// Dumps in which it ran no statement and its client was idle.
     pub idle_dumps: u64,
     pub waiting_dumps: u64,
-    /// The most at once.
+    /// The most row locks at once.
     pub row_locks: u64,
     pub undo_entries: u64,
     pub lock_structs: u64,
     pub tables_locked: u64,
-    /// What it did last.
+    /// Its last state.
     pub state: String,
     /// `idle in transaction`, `waits for a lock`, `read view`, `prepared`, `rolling back`
     pub flags: Vec<&'static str>,
@@ -190,11 +190,11 @@ pub struct Locks {
     pub index: Option<String>,
     pub lock: String,
     pub waiting: bool,
-    /// The most in one dump: locks, records of these, transactions.
+    /// The most in one dump: locks, their records, transactions.
     pub locks: u64,
     pub records: u64,
     pub transactions: u64,
-    /// Dumps that have some.
+    /// Dumps with such locks.
     pub dumps: u64,
 }
 
@@ -204,7 +204,7 @@ pub struct Deadlocks {
     pub count: u64,
     pub first: Option<Clock>,
     pub last: Option<Clock>,
-    /// Of the latest.
+    /// Members of the latest one.
     pub members: Vec<Member>,
     pub hint: &'static str,
 }
@@ -214,7 +214,7 @@ pub struct Member {
     #[serde(flatten)]
     pub who: Who,
     pub wants: Place,
-    /// Transactions that have it.
+    /// Transactions that have the lock.
     pub held_by: Vec<String>,
     pub rolled_back: bool,
     pub statement: String,

@@ -1,5 +1,5 @@
-//! A page made of sections: tables, trees, charts over time, findings, ratios. What fields mean to the eye is in
-//! `parts/document.js`.
+//! A page made of sections: tables, trees, charts over time, findings, ratios. `parts/document.js` decides how
+//! fields are drawn.
 
 use std::io::{self, Write};
 
@@ -17,15 +17,15 @@ const TEXT: usize = 4_000;
 #[derive(Debug, Default, Serialize)]
 pub struct Document {
     pub title: &'static str,
-    /// `locks`: its `--json` has everything.
+    /// The command, as `locks`; the page says that its `--json` has everything.
     #[serde(skip)]
     pub command: &'static str,
     pub generator: String,
-    /// Below the title: what it is of, and when.
+    /// Lines below the title: the source, and the time.
     pub lines: Vec<String>,
-    /// Whose clock its times are of, as it is put behind them: ` UTC`.
+    /// The clock of its times, as it is written behind them: ` UTC`.
     pub zone: &'static str,
-    /// What to know before anything is believed.
+    /// What to know before reading the rest.
     pub notes: Vec<String>,
     pub tiles: Vec<Tile>,
     pub sections: Vec<Section>,
@@ -57,7 +57,8 @@ pub enum Body {
     Ratios { below: &'static str, above: &'static str, rows: Vec<Ratio> },
 }
 
-/// How a value is shown. Numbers stand to the right; `Bar` is a count with a bar, `BytesBar` a size with one.
+/// How a value is shown. Numbers are aligned to the right; `Bar` is a count with a bar, `BytesBar` a size with
+/// one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Shown {
@@ -77,7 +78,7 @@ pub struct Column {
     pub shown: Shown,
 }
 
-/// Of a tree, in the order of a depth-first walk.
+/// A node of a tree; nodes are in the order of a depth-first walk.
 #[derive(Debug, Serialize)]
 pub struct Node {
     pub depth: u32,
@@ -90,7 +91,7 @@ pub struct Node {
     pub code: String,
 }
 
-/// Values over time: [seconds since 1970, value], by time.
+/// Values over time: [seconds since 1970, value], ascending by time.
 #[derive(Debug, Serialize)]
 pub struct Chart {
     pub title: String,
@@ -98,7 +99,7 @@ pub struct Chart {
     pub points: Vec<(f64, f64)>,
 }
 
-/// A finding: a head, facts below it, statements to copy.
+/// A finding: a heading, facts below it, statements to copy.
 #[derive(Debug, Serialize)]
 pub struct Card {
     pub group: String,
@@ -122,13 +123,13 @@ pub enum Line {
     Code(String),
 }
 
-/// `ratio` on a logarithmic axis around 1, with what may be said of it.
+/// `ratio` on a logarithmic axis around 1, with a verdict.
 #[derive(Debug, Serialize)]
 pub struct Ratio {
     pub name: String,
     pub ratio: f64,
     pub word: &'static str,
-    /// Away from 1 for certain; and whether it is bad.
+    /// `sure`: certainly not 1; `bad`: whether that is bad.
     pub sure: bool,
     pub bad: bool,
     pub more: String,
@@ -141,7 +142,7 @@ impl Document {
         shorten(&mut value, TEXT);
         let most = MAX_BYTES - frame.fixed_bytes();
         let mut data = escaped(&value)?;
-        // HP2. Lists lose their ends, the longest first, until all fits.
+        // HP2. Lists are shortened at their ends, the longest first, until everything fits.
         while data.len() > most {
             if !halve_longest(&mut value) {
                 shorten(&mut value, TEXT / 20);

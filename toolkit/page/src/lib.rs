@@ -1,15 +1,15 @@
 //! Reports as one HTML file that works offline: the frame, the look, and how things are drawn. A `Document` is also written as text
 //! for a terminal (`text`).
 //!
-//! A file holds its data as JSON and a script that draws them: no library, nothing is loaded from anywhere, and a content
-//! security policy in the file forbids it. `frond digest` brings a script of its own (`Frame`); the other commands fill in a
+//! A file holds its data as JSON and a script that draws them. There is no library, nothing is loaded from anywhere, and a content
+//! security policy in the file forbids loading. `frond digest` brings its own script (`Frame`); the other commands fill in a
 //! `Document`, which is drawn here.
 //!
 //! Invariants:
 //!
-//! - HP1. No text of a log or a server is ever markup: in the file it stands inside JSON in which `<`, `>` and `&` are escaped, and
-//!   the script makes text nodes only. Characters that reorder or hide text are shown by their names.
-//! - HP2. A file is smaller than `MAX_BYTES`, whatever the report has; the page says what was left out.
+//! - HP1. No text of a log or a server is ever markup: in the file it is inside JSON in which `<`, `>` and `&` are escaped, and
+//!   the script only makes text nodes. Characters that reorder or hide text are shown by their names.
+//! - HP2. A file is smaller than `MAX_BYTES`, however large the report is; the page says what was left out.
 //!
 //! The style and the script are in `parts/`, by noun. `document` has the sections. A page tests itself in a browser when it is
 //! opened with `#selftest`: `toolkit/digest/tests/it/report/browser.rs` and `cli/tests/cli/pages.rs` do.
@@ -28,10 +28,10 @@ pub const MAX_BYTES: usize = 3_000_000;
 
 const FRAME: &str = include_str!("parts/frame.html");
 const STYLE: &str = include_str!("parts/style.css");
-/// What every page's script begins with.
+/// The scripts at the beginning of every page.
 const SCRIPT: [&str; 2] = [include_str!("parts/base.js"), include_str!("parts/chart.js")];
 
-/// A page: its title, the command that makes it (`digest`), and the scripts that draw it after those of all pages.
+/// A page: its title, the command that makes it (`digest`), and the page's own scripts.
 pub struct Frame<'a> {
     pub title: &'a str,
     pub command: &'a str,
@@ -39,7 +39,7 @@ pub struct Frame<'a> {
 }
 
 impl Frame<'_> {
-    /// Bytes of a page but for its data.
+    /// Bytes of a page without its data.
     pub fn fixed_bytes(&self) -> usize {
         let scripts = SCRIPT.iter().chain(self.scripts).map(|s| s.len()).sum::<usize>();
         FRAME.len() + STYLE.len() + scripts + 4 * (self.title.len() + self.command.len())
@@ -48,7 +48,7 @@ impl Frame<'_> {
     /// Writes the page; `data` comes from `escaped`.
     pub fn write(&self, data: &str, out: &mut dyn Write) -> io::Result<()> {
         let mut rest = FRAME;
-        // Piece by piece: inserted text is not searched for the next mark.
+        // Piece by piece, so that inserted text is not searched for marks.
         while let Some((before, after)) = rest.split_once("{{") {
             let Some((name, after)) = after.split_once("}}") else { break };
             out.write_all(before.as_bytes())?;
@@ -69,7 +69,7 @@ impl Frame<'_> {
     }
 }
 
-/// JSON without the characters that mean something to HTML. They occur in strings only.
+/// JSON with those characters escaped that HTML interprets. They occur in strings only.
 pub fn escaped(value: &serde_json::Value) -> io::Result<String> {
     let text = serde_json::to_string(value).map_err(io::Error::from)?;
     let mut safe = String::with_capacity(text.len());

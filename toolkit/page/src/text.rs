@@ -1,4 +1,4 @@
-//! A document in a terminal: the same sections as the page has.
+//! A document in a terminal: the same sections as the page.
 
 use std::io::{self, Write};
 
@@ -9,7 +9,7 @@ use crate::{Body, Card, Chart, Column, Document, Line, Node, Section, Shown};
 
 /// Code on a line is cut to this many characters.
 const CODE: usize = 100;
-/// Deeper nodes of a tree are not moved further to the right.
+/// Nodes of a tree deeper than this are not indented further.
 const DEEP: u32 = 20;
 
 struct Screen<'a> {
@@ -20,7 +20,8 @@ struct Screen<'a> {
 }
 
 impl Document {
-    /// `colour`: with escape sequences of a terminal. What its texts have of them is made visible.
+    /// `colour`: with a terminal's escape sequences. Escape sequences in the texts themselves are
+    /// made visible.
     pub fn write_text(&self, colour: bool, out: &mut dyn Write) -> io::Result<()> {
         let [bold, dim, plain] = if colour { ["\x1b[1m", "\x1b[2m", "\x1b[0m"] } else { [""; 3] };
         let mut screen = Screen { out, bold, dim, plain };
@@ -40,12 +41,12 @@ impl Document {
     }
 }
 
-/// What users name and write steers no terminal.
+/// Removes control characters: names and texts come from users and must not control the terminal.
 fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }
 
-/// A value with its title, as words of a sentence; none: there is nothing to say.
+/// A value with its title, as words of a sentence; `None`: there is nothing to show.
 fn words(value: &Value, shown: Shown, title: &str) -> Option<String> {
     let title = title.to_lowercase();
     Some(match (value, shown) {
@@ -102,7 +103,7 @@ impl Screen<'_> {
         }
     }
 
-    /// What has a bar stands in front, code below.
+    /// Writes a row: values with a bar first, code below.
     fn row(&mut self, columns: &[Column], row: &[Value]) -> io::Result<()> {
         let (mut lead, mut parts, mut codes) = (None, Vec::new(), Vec::new());
         for (column, value) in columns.iter().zip(row) {
@@ -162,7 +163,7 @@ impl Screen<'_> {
     }
 }
 
-/// At most 40 columns, each with the largest of its values.
+/// A line of at most 40 columns, each with the largest of its values.
 fn spark(values: &[f64], max: f64) -> String {
     const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let bars = values.chunks(values.len().div_ceil(40).max(1)).map(|chunk| {

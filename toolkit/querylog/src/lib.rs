@@ -1,14 +1,14 @@
 //! Query logs of MariaDB and MySQL: from files to events.
 //!
-//! Depends on `frond-event`, whose events the parsers yield, and on `frond-capture` only to recognise a file that
-//! is a capture. It knows nothing of classes or statistics.
+//! Depends on `frond-event`, whose events the parsers yield, and on `frond-capture`, only to recognise a file
+//! that is a capture. It does not know classes or statistics.
 //!
 //! | module | noun |
 //! |---|---|
-//! | `input` | files: opening, unpacking, recognising, cutting into pieces for threads |
+//! | `input` | files: opens, unpacks, recognises them, and cuts them into pieces for threads |
 //! | `slowlog`, `genlog`, `rawlog` | parsers of text logs |
 #![forbid(unsafe_code)]
-// Reading files and clocks is this crate's work; determinism as the engine needs it is not.
+// This crate reads files and clocks by design; it need not be deterministic as the engine is.
 #![allow(clippy::disallowed_methods)]
 
 pub mod genlog;

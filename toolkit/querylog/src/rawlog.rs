@@ -2,12 +2,13 @@
 
 use frond_event::{Event, Metric, Place, Sink, Unmeasured};
 
-/// Gives each line that is not blank to `sink`, without the `;` at its end.
+/// Passes each line that is not blank to `sink`, without the `;` at its end.
 pub fn parse<S: Sink + ?Sized>(bytes: &[u8], place: Place, sink: &mut S) {
     lines(bytes, place, false, sink);
 }
 
-/// With the `;`, which is part of the statement and of its class to pt-query-digest.
+/// As `parse`, but keeps the `;`, which pt-query-digest takes as part of the statement and its
+/// class.
 pub fn parse_as_ptqd<S: Sink + ?Sized>(bytes: &[u8], place: Place, sink: &mut S) {
     lines(bytes, place, true, sink);
 }

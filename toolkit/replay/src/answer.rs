@@ -1,21 +1,22 @@
-//! What a server answered to a statement.
+//! A server's answer to a statement.
 //!
-//! Rows are hashed as they arrive, in their order and without it; a bounded part of them is kept to show what differs.
+//! Rows are hashed as they arrive, both with and without regard to their order; a bounded part of them is kept to show
+//! differences.
 
 use xxhash_rust::xxh3::xxh3_128;
 
 /// Values as the server sent them; `None` is NULL.
 pub type Row = Vec<Option<Vec<u8>>>;
 
-/// Bytes of rows that are kept of one answer. A result that is larger is compared by its hashes alone.
+/// Bytes of rows that are kept of one answer. A larger result is compared only by its hashes.
 pub const KEPT: usize = 4 << 20;
 
-/// What matters of a column's type.
+/// The type of a column, as far as comparing needs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Type {
     /// Compared by its bytes.
     Exact,
-    /// FLOAT and DOUBLE: a sum depends on the order of its parts.
+    /// FLOAT and DOUBLE: a sum depends on the order of its terms.
     Float,
     /// Ordered by a collation, which may call different bytes equal.
     Text,
@@ -34,16 +35,16 @@ pub struct Answer {
     pub error: Option<(u16, String)>,
     pub columns: Vec<Column>,
     pub rows: u64,
-    /// Of the rows in their order.
+    /// Hash of the rows in their order.
     pub ordered: u128,
-    /// Of the rows whatever their order; equal rows count.
+    /// Hash of the rows whatever their order; repeated rows count.
     pub unordered: u128,
-    /// All rows; `None` if they are more than `KEPT`.
+    /// All rows; `None` if they take more than `KEPT` bytes.
     pub kept: Option<Vec<Row>>,
     pub affected: u64,
     /// Codes of warnings, sorted.
     pub warnings: Vec<u16>,
-    /// From sending the statement to its last row.
+    /// Time from sending the statement to its last row.
     pub nanos: u64,
     pub(crate) kept_bytes: usize,
 }
@@ -62,7 +63,7 @@ impl Answer {
         Answer { error: self.error.clone(), ..Answer::new() }
     }
 
-    /// The next row.
+    /// Adds the next row.
     pub fn row(&mut self, row: Row) {
         let mut bytes = Vec::with_capacity(64);
         for value in &row {
@@ -82,7 +83,7 @@ impl Answer {
         chain[..16].copy_from_slice(&self.ordered.to_le_bytes());
         chain[16..].copy_from_slice(&hash.to_le_bytes());
         self.ordered = xxh3_128(&chain);
-        // A row in memory is more than its bytes: 32 for each value.
+        // A row takes more memory than its bytes: 32 more for each value.
         self.kept_bytes += bytes.len() + 32 * row.len();
         match &mut self.kept {
             Some(kept) if self.kept_bytes <= KEPT => kept.push(row),
@@ -90,7 +91,7 @@ impl Answer {
         }
     }
 
-    /// The next of several results. What differs between results differs in the rows as well.
+    /// Starts the next of several results. Differences between results show in the rows as well.
     pub fn next_result(&mut self) {
         self.row(Vec::new());
         self.rows -= 1;

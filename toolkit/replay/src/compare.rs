@@ -1,9 +1,9 @@
-//! Two answers to one statement.
+//! Compares two answers to one statement.
 
 use crate::answer::{Answer, Column, Row, Type};
 use crate::statement::{chooses_among_equals, order, Order, Term};
 
-/// What differs.
+/// The part of the answers that differs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum What {
     Error,
@@ -29,20 +29,20 @@ impl What {
     }
 }
 
-/// The outcome. `String`s say what each side has, for people.
+/// The outcome. The `String`s describe each side, for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     Same,
-    /// Different, and both cannot be right.
+    /// They differ, and only one can be right.
     Different(What, [String; 2]),
-    /// Different, and both may be right; why.
+    /// They differ, and both may be right, for this reason.
     Undetermined(&'static str),
 }
 
-/// Lock timeout, deadlock, changed since read, time limits, interrupted.
+/// Errors that may pass: lock timeout, deadlock, changed since read, time limits, interrupted.
 const PASSING: [u16; 6] = [1205, 1213, 1020, 1969, 3024, 1317];
 
-/// Relative difference of numbers that is rounding.
+/// A smaller relative difference of numbers is rounding.
 const ROUNDING: f64 = 1e-9;
 
 /// Compares the answers of two servers.
@@ -93,7 +93,7 @@ pub fn compare(sql: &[u8], a: &Answer, b: &Answer) -> Verdict {
     Verdict::Same
 }
 
-/// As many rows on both sides.
+/// Compares rows; both sides have equally many.
 fn rows(sql: &[u8], a: &Answer, b: &Answer) -> Verdict {
     if a.ordered == b.ordered {
         return Verdict::Same;
@@ -162,7 +162,7 @@ fn is_ascii(row: &Row, at: usize) -> bool {
     value(row, at).is_none_or(<[u8]>::is_ascii)
 }
 
-/// Columns that are sorted by, if each is exactly one of the result's.
+/// The columns of the sort terms, if each term is exactly one of the result's columns.
 fn key_columns(columns: &[Column], terms: &[Term]) -> Option<Vec<usize>> {
     terms
         .iter()
@@ -178,7 +178,7 @@ fn key_columns(columns: &[Column], terms: &[Term]) -> Option<Vec<usize>> {
         .collect()
 }
 
-/// Equal as far as sorting is concerned.
+/// Whether two values are equal for sorting.
 fn same_key(column: &Column, x: Option<&[u8]>, y: Option<&[u8]>) -> bool {
     match (x, y) {
         (Some(x), Some(y)) => match column.of {
@@ -246,12 +246,12 @@ fn first_difference<'a>(
     })
 }
 
-/// False if the rows differ even where texts that a collation may call equal are equal.
+/// False if the rows differ even if texts count as equal wherever a collation may call them equal.
 fn equal_in_a_collation(columns: &[Column], x: &[Row], y: &[Row]) -> bool {
     let is_text = |at: usize| columns.get(at).is_some_and(|c| c.of == Type::Text);
     let folded = |rows: &[Row]| -> Vec<Row> {
         let fold = |(at, value): (usize, &Option<Vec<u8>>)| match value {
-            // Which letters with accents are equal only the server knows.
+            // Only the server knows which accented letters are equal.
             Some(text) if is_text(at) && !text.is_ascii() => Some(Vec::new()),
             Some(text) if is_text(at) => Some(text.trim_ascii_end().to_ascii_lowercase()),
             other => other.clone(),
@@ -261,7 +261,7 @@ fn equal_in_a_collation(columns: &[Column], x: &[Row], y: &[Row]) -> bool {
     let (x, y) = (folded(x), folded(y));
     match first_difference(columns, &x, &y) {
         None => true,
-        // A text with an accent on one side may be one without on the other.
+        // An accented text on one side may equal one without accents on the other.
         Some(_) => {
             let others = |rows: &[Row]| -> Vec<Row> {
                 let keep = |row: &Row| {
@@ -283,7 +283,7 @@ fn equal_in_a_collation(columns: &[Column], x: &[Row], y: &[Row]) -> bool {
     }
 }
 
-/// A row for people: at most 300 characters.
+/// A row as text for people: at most 300 characters.
 fn show(columns: &[Column], row: &Row) -> String {
     let mut text = String::new();
     for (i, value) in row.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! The document as a page: what differs, and each class's ratio of times.
+//! The document as a page: the differences, and each class's ratio of times.
 
 use std::io::{self, Write};
 
@@ -8,11 +8,11 @@ use serde_json::{json, Value};
 
 use crate::report::{Class, Count, Difference, Report};
 
-/// Classes that are drawn; the table has all.
+/// Number of classes in the chart; the table has all.
 const DRAWN: usize = 60;
 
 impl Report {
-    /// One file, to be opened without a network.
+    /// Writes one file that can be opened offline.
     pub fn write_html(&self, generator: String, out: &mut dyn Write) -> io::Result<()> {
         let tile = |value: Value, shown, label, more| Tile { value, shown, label, more };
         let undetermined: u64 = self.undetermined.iter().map(|c| c.statements).sum();

@@ -1,8 +1,9 @@
 //! Times of pairs, by class.
 //!
-//! Both servers ran the same statement one after the other, so pairs are compared: the mean of the logarithms' difference
-//! (the typical ratio), and the mean difference (what the sum of times is made of). Neighbours in time are alike - a
-//! checkpoint slows a hundred of them - so blocks of neighbours are the independent values, as in `frond digest --diff`.
+//! Both servers ran the same statement one after the other, so pairs are compared by two figures: the mean difference of
+//! the logarithms (the typical ratio), and the mean difference (which determines the sum of times). Neighbours in time
+//! are alike - a checkpoint slows a hundred of them - so blocks of neighbours count as independent values, as in `frond
+//! digest --diff`.
 //!
 //! Invariant PAC1: a class without `LEAST_BLOCKS` blocks is not tested.
 
@@ -11,9 +12,9 @@ use std::collections::HashMap;
 use frond_digest::report::diff::{LEAST_CHANGE, LEVEL};
 use frond_digest::report::significance::{adjust, differ, Estimate, Moments};
 
-/// Classes that are told apart; the others are one.
+/// Classes that are counted separately; all others together are one class.
 pub const MOST_CLASSES: usize = 10_000;
-/// Blocks with fewer are not tested.
+/// A class with fewer blocks is not tested.
 const LEAST_BLOCKS: usize = 6;
 /// Blocks of a class: when they are full, neighbours are joined.
 const BLOCKS: usize = 64;
@@ -26,7 +27,7 @@ pub struct Class {
     pub key: Vec<u8>,
     pub pairs: u64,
     pub nanos: [u64; 2],
-    /// Of either side, how many statements took how long.
+    /// For either server: number of statements by time.
     histogram: [Vec<u32>; 2],
     /// Sums of (ln b - ln a, b - a) in blocks of `size` pairs.
     blocks: Vec<(f64, f64)>,
@@ -78,7 +79,7 @@ impl Class {
         }
     }
 
-    /// Seconds of the quantile `q`, within a bucket's 4 %.
+    /// The quantile `q` in seconds, accurate to a bucket's 4 %.
     pub fn quantile(&self, side: usize, q: f64) -> Option<f64> {
         let mut left = (self.pairs as f64 * q).ceil().max(1.0) as u64;
         for (bucket, count) in self.histogram[side].iter().enumerate() {
@@ -102,12 +103,12 @@ impl Class {
     }
 }
 
-/// What was found of a class's times.
+/// The verdict on a class's times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Finding {
     Faster,
     Slower,
-    /// The typical statement is faster and the sum is higher, or the reverse.
+    /// The typical statement is faster but the sum is higher, or the reverse.
     Mixed,
     Same,
     Unsure,
@@ -125,10 +126,10 @@ impl Finding {
     }
 }
 
-/// A class with what its times show.
+/// A class with the verdict on its times.
 pub struct Judged {
     pub class: Class,
-    /// The typical b/a.
+    /// The typical ratio b/a.
     pub typical: Option<f64>,
     pub finding: Finding,
 }
@@ -140,7 +141,7 @@ pub struct Classes {
 }
 
 impl Classes {
-    /// The class of a key; the one of the rest if there are too many.
+    /// The class of a key, or the class of the rest if there are too many.
     pub fn class(&mut self, key: &[u8]) -> &mut Class {
         let key = match self.of.contains_key(key) || self.of.len() < MOST_CLASSES {
             true => key,
@@ -153,7 +154,7 @@ impl Classes {
         self.class(key).pair(nanos);
     }
 
-    /// All classes, most time first.
+    /// All classes with their verdicts, ordered by time, the largest first.
     pub fn judge(self) -> Vec<Judged> {
         let mut classes: Vec<Class> = self.of.into_values().collect();
         classes.sort_by(|x, y| {

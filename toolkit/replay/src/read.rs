@@ -1,4 +1,4 @@
-//! Events of an input in their order, whatever its format is.
+//! Reads the events of an input in their order, in whatever format it is.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! What a replay found: counts while it runs, the document, and how it is shown.
+//! The results of a replay: counts while it runs, the document, and its text.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -12,7 +12,7 @@ use crate::statement::Skip;
 
 /// Version of the JSON document.
 pub const SCHEMA: u32 = 1;
-/// Classes that are shown as text.
+/// Number of classes in the text.
 const SHOWN: usize = 20;
 
 /// Counts of a run.
@@ -31,7 +31,7 @@ pub struct Totals {
     /// Statements that failed, by server.
     pub errors: [u64; 2],
     pub nanos: [u64; 2],
-    /// The most seconds that a statement began after its time.
+    /// The longest delay of a statement's start, in seconds.
     pub latest: f64,
     pub seconds: f64,
     pub classes: Classes,
@@ -41,7 +41,7 @@ pub struct Totals {
     pub interrupted: bool,
 }
 
-/// A statement that both servers answer, and not alike.
+/// A statement to which the servers gave different answers.
 #[derive(Clone, Debug, Serialize)]
 pub struct Difference {
     pub what: String,
@@ -62,7 +62,7 @@ pub struct Count {
     pub statements: u64,
 }
 
-/// Times of a class; seconds.
+/// Times of a class, in seconds.
 #[derive(Clone, Debug, Serialize)]
 pub struct Class {
     pub class: String,
@@ -72,13 +72,13 @@ pub struct Class {
     pub sum: [f64; 2],
     pub median: [Option<f64>; 2],
     pub p95: [Option<f64>; 2],
-    /// The typical time against, divided by the one on.
+    /// The typical time on --against divided by that on --on.
     pub ratio: Option<f64>,
     /// faster, slower, mixed, same, unsure
     pub finding: &'static str,
 }
 
-/// The document. Of pairs, the first is --on and the second is --against.
+/// The document. In pairs, the first is --on and the second is --against.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     pub schema: u32,
@@ -105,7 +105,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// Of a run's counts; the problems and the failure stay with the caller.
+    /// Makes the document from a run's counts; the caller handles the problems and the failure.
     pub fn of(totals: Totals, inputs: Vec<String>, servers: [String; 2], writes: bool) -> Report {
         let count = |what: &str, statements: u64| Count { what: what.into(), statements };
         let mut notes = Vec::new();

@@ -1,8 +1,8 @@
-//! Runs statements: one thread reads and hands out, the others run.
+//! Runs statements: one thread reads and distributes them, the others run them.
 //!
-//! A session of the log is always run by the same thread, on a connection of its own to each server. So the order within
-//! sessions is the log's (RP2), and sessions overlap where they are on different threads. Which server comes first changes from
-//! statement to statement: what the first leaves in the machine's caches helps the second.
+//! A session of the log always runs on the same thread, with a connection of its own to each server. So the order within
+//! sessions is the log's (RP2), and sessions on different threads overlap. Which server comes first alternates from
+//! statement to statement, because the first execution warms the machine's caches for the second.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -20,7 +20,7 @@ use crate::read::read;
 use crate::report::{Difference, Totals};
 use crate::statement::{duty, reads_clock, undetermined, without_limit, Duty, Skip};
 
-/// A session on one server. `Err` means that it is gone; what the server refuses is an answer.
+/// A session on one server. `Err`: the session is lost; an error that the server returns is an answer.
 pub trait Target {
     /// Runs a statement to its last row.
     fn run(&mut self, sql: &[u8]) -> Result<Answer, String>;
@@ -35,19 +35,19 @@ pub trait Servers: Sync {
 
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Statements that write are run.
+    /// Also run statements that write.
     pub writes: bool,
-    /// Sessions that are run at once.
+    /// Number of sessions that run at the same time.
     pub threads: usize,
-    /// Connections to each server; the session that was idle longest is closed for a new one.
+    /// Connections to each server; for a new one, the session that was idle longest is closed.
     pub connections: usize,
     /// How many times as fast as the log; `None`: as fast as possible.
     pub speed: Option<f64>,
-    /// Statements to run at most.
+    /// The most statements to run.
     pub limit: Option<u64>,
-    /// Only of these databases; empty: all.
+    /// Only statements of these databases; empty: of all.
     pub databases: Vec<String>,
-    /// Differences that are kept.
+    /// Number of differences that are kept.
     pub shown: usize,
 }
 
@@ -65,7 +65,7 @@ impl Default for Settings {
     }
 }
 
-/// Statements that wait for a thread.
+/// The most statements that wait for a thread.
 const QUEUE: usize = 64;
 
 struct Job {
@@ -80,12 +80,12 @@ struct Job {
     due: Option<Instant>,
 }
 
-/// What threads share.
+/// The data that threads share.
 struct Shared<'a> {
     settings: &'a Settings,
     servers: &'a dyn Servers,
     totals: Mutex<Totals>,
-    /// A server is gone: nothing more is run.
+    /// A server is lost: no more statements are run.
     stopped: AtomicBool,
 }
 
@@ -137,11 +137,11 @@ pub fn run(
     totals
 }
 
-/// Gives events to threads.
+/// Distributes events to threads.
 struct Reader<'a> {
     shared: &'a Shared<'a>,
     queues: Vec<SyncSender<Job>>,
-    /// The log's first time, and when it was read.
+    /// The log's first time, and the moment at which it was read.
     begin: Option<(i64, Instant)>,
     sent: u64,
     stop: &'a dyn Fn() -> bool,
@@ -153,12 +153,12 @@ impl Reader<'_> {
         enough || self.shared.stopped.load(Ordering::Relaxed)
     }
 
-    /// Waits until the statement's time has come.
+    /// Waits until the statement is due.
     fn pace(&mut self, start: Option<i64>) -> Option<Instant> {
         let (speed, start) = (self.shared.settings.speed?, start?);
         let (first, begin) = *self.begin.get_or_insert_with(|| (start, Instant::now()));
         let after = (start.saturating_sub(first)).max(0) as f64 / 1e6 / speed;
-        // A year is beyond any log's pace, and an Instant can hold it.
+        // A year is longer than any log, and an Instant can hold it.
         let due = begin + Duration::from_secs_f64(after.min(3.2e7));
         while !(self.stop)() && !self.shared.stopped.load(Ordering::Relaxed) {
             let left = due.saturating_duration_since(Instant::now());
@@ -251,7 +251,7 @@ impl<'a> Worker<'a> {
     }
 
     fn work(mut self, jobs: &Receiver<Job>) {
-        // After a failure the queue is emptied, so that the reader does not wait.
+        // After a failure the queue is still emptied, so that the reader does not wait.
         while let Ok(job) = jobs.recv() {
             if self.shared.stopped.load(Ordering::Relaxed) {
                 continue;
@@ -283,14 +283,14 @@ impl<'a> Worker<'a> {
         session.used = turn;
         if !job.db.is_empty() && job.db != session.db {
             for target in &mut session.targets {
-                // One that is missing makes the statement fail, which is compared.
+                // If the database is missing, the statement fails, and the failure is compared.
                 target.choose(&job.db)?;
             }
             session.db.clone_from(&job.db);
         }
         let writes = !matches!(StatementKind::of(&job.sql), StatementKind::Select);
         if job.compared && (writes || reads_clock(&job.sql)) {
-            // Both have the clock of the log; one without a time has a fixed one.
+            // Both sessions get the log's time; a statement without a time gets a fixed one.
             let micros = job.start.unwrap_or(1_000_000_000_000_000).max(1);
             let set = format!("SET timestamp = {}.{:06}", micros / 1_000_000, micros % 1_000_000);
             for target in &mut session.targets {
@@ -301,10 +301,10 @@ impl<'a> Worker<'a> {
         let answers = both(&mut session.targets, &job.sql, turn % 2 == 1)?;
         let [a, b] = &answers;
         if StatementKind::of(&job.sql) == StatementKind::Use && a.error.is_none() {
-            // The statement after it may name the database it left.
+            // The statement may have changed the database, so the next one sets it again.
             session.db.clear();
         }
-        // What the read-only session refuses would have written (RP1).
+        // The read-only session refuses statements that would write (RP1).
         let refused =
             |answer: &Answer| answer.error.as_ref().is_some_and(|(code, _)| *code == 1792);
         if !shared.settings.writes && (refused(a) || refused(b)) {
@@ -345,7 +345,7 @@ impl<'a> Worker<'a> {
             Verdict::Different(what, [on, against]) => {
                 let class = totals.classes.class(&self.key);
                 class.differences += 1;
-                // A class that always differs does not hide the others.
+                // A class that always differs must not hide the others.
                 let few = class.differences <= 3;
                 *totals.different.entry(what).or_default() += 1;
                 if few && totals.shown.len() < shared.settings.shown {
@@ -367,7 +367,7 @@ impl<'a> Worker<'a> {
     }
 }
 
-/// One statement on both, one after the other.
+/// Runs one statement on both servers, one after the other.
 fn both(
     targets: &mut [Box<dyn Target>; 2],
     sql: &[u8],
@@ -383,12 +383,12 @@ fn both(
     }
 }
 
-/// Of what sets up a session only errors matter.
+/// For statements that set up a session only errors are compared.
 fn settings_differ(sql: &[u8], a: &Answer, b: &Answer) -> Verdict {
     compare(sql, &a.only_error(), &b.only_error())
 }
 
-/// A difference is kept only if no right answer could have been the other one (RP3).
+/// Keeps a difference only if no right answer could have been the other one (RP3).
 fn doubted(
     found: Verdict,
     job: &Job,

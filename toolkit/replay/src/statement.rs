@@ -1,17 +1,17 @@
-//! What may be run of a statement, and how far SQL determines its result.
+//! Which statements may be run, and how far SQL determines their results.
 //!
-//! Words decide, not a grammar: a word too many (a column called `nextval`) leaves a statement out that could be run, or calls
-//! a difference undetermined that is one. Both are counted and shown.
+//! Words decide, not a grammar. So a misleading word (a column called `nextval`) leaves out a statement that could be run, or
+//! makes a real difference undetermined. Both cases are counted and shown.
 
 use frond_event::{Event, Kind};
 use frond_sqltext::{tokens, SqlMode, StatementKind, Token, TokenKind};
 
-/// What is done with a statement.
+/// How a statement is handled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Duty {
-    /// Run, its answers are compared.
+    /// It is run, and its answers are compared.
     Run,
-    /// Sets up its session: run, only errors are compared.
+    /// It sets up its session: it is run, and only errors are compared.
     Session,
     Skip(Skip),
 }
@@ -46,7 +46,7 @@ impl Skip {
     }
 }
 
-/// What is done with an event.
+/// How an event is handled.
 pub fn duty(event: &Event<'_>, writes: bool) -> Duty {
     match event.kind {
         Kind::Query | Kind::Execute => {}
@@ -65,7 +65,7 @@ pub fn duty(event: &Event<'_>, writes: bool) -> Duty {
 fn duty_of(sql: &[u8], words: &Words<'_>, writes: bool) -> Duty {
     use StatementKind::*;
     let kind = StatementKind::of(sql);
-    // Executable comments are read by the server's version, and several statements are not one.
+    // The server's version decides whether an executable comment is read; and several statements are not one.
     let sets_it = |v: &&[u8]| v.to_ascii_lowercase().ends_with(b"read_only");
     let read_only_kept = !words.any(&[b"tx_read_only", b"transaction_read_only", b"write"])
         && !words.variables.iter().any(sets_it);
@@ -182,7 +182,7 @@ pub fn undetermined(sql: &[u8], db: &[u8]) -> Option<&'static str> {
     None
 }
 
-/// True if one of several texts that a collation calls equal stands for all of them.
+/// True if the result shows one of several texts that a collation calls equal.
 pub fn chooses_among_equals(sql: &[u8]) -> bool {
     let words = Words::of(sql);
     words.any(&[b"distinct", b"group", b"union", b"intersect", b"except"])
@@ -198,7 +198,7 @@ pub fn without_limit(sql: &[u8]) -> Option<Vec<u8>> {
             TokenKind::Open => depth += 1,
             TokenKind::Close => depth = depth.saturating_sub(1),
             TokenKind::Word if depth == 0 && is(sql, token, b"limit") => {
-                // Numbers, commas, OFFSET and parameters belong to it.
+                // Numbers, commas, OFFSET and parameters belong to the LIMIT.
                 let end = all[i + 1..].iter().find(|t| {
                     !matches!(t.kind, TokenKind::Number | TokenKind::Comma)
                         && !is(sql, t, b"offset")
@@ -213,14 +213,14 @@ pub fn without_limit(sql: &[u8]) -> Option<Vec<u8>> {
     None
 }
 
-/// What the statement's own ORDER BY sorts by.
+/// The terms of the statement's own ORDER BY.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// No order.
+    /// There is no ORDER BY.
     No,
     /// Names or positions (from 1) of columns.
     Columns(Vec<Term>),
-    /// Something that the result does not have to show.
+    /// Expressions that the result need not show.
     Other,
 }
 
@@ -301,16 +301,16 @@ fn is(sql: &[u8], token: &Token, word: &[u8]) -> bool {
     token.kind == TokenKind::Word && sql[token.start..token.end].eq_ignore_ascii_case(word)
 }
 
-/// The words of a statement, and what else matters of its tokens.
+/// The words of a statement, and the other facts about its tokens that matter.
 struct Words<'a> {
     words: Vec<&'a [u8]>,
-    /// Those with a parenthesis behind them.
+    /// Words that are followed by a parenthesis.
     calls: Vec<&'a [u8]>,
     variables: Vec<&'a [u8]>,
     assigns: bool,
     parameters: bool,
     inner_limit: bool,
-    /// Something follows a semicolon.
+    /// There is a token behind a semicolon.
     several: bool,
 }
 
@@ -344,7 +344,7 @@ impl<'a> Words<'a> {
                     found.calls.extend(before);
                 }
                 TokenKind::Close => depth = depth.saturating_sub(1),
-                // Before the first token it is an empty statement.
+                // A semicolon before the first token ends an empty statement.
                 TokenKind::Semicolon => semicolon |= seen,
                 _ => {}
             }

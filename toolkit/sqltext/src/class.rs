@@ -1,12 +1,12 @@
-//! Names of classes: the id that people quote, and the key of hash tables.
+//! Names of classes: the id that people quote, and the key for hash tables.
 
 use md5::{Digest, Md5};
 use std::fmt;
 use std::str::FromStr;
 
 /// The id of a class: the MD5 of its fingerprint. pt-query-digest prints all of it since 3.0.11
-/// (32 digits, upper case); before, and in PMM and go-mysql still, the right-most 16 digits stand
-/// for it. Costs some 300 ns, so it is made once per class, never per statement.
+/// (32 digits, upper case). Older versions, and still PMM and go-mysql, use the right-most 16
+/// digits. Computing it takes some 300 ns, so it is made once per class, never per statement.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ClassId([u8; 16]);
 
@@ -70,7 +70,7 @@ impl fmt::Debug for ShortClassId {
     }
 }
 
-/// A class id as typed.
+/// A class id as a user typed it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClassIdText {
     Full(ClassId),
@@ -107,7 +107,7 @@ impl FromStr for ClassIdText {
     }
 }
 
-/// The `N` bytes that `2 * N` hexadecimal digits stand for.
+/// The `N` bytes that `2 * N` hexadecimal digits denote.
 fn hex<const N: usize>(digits: &[u8]) -> Option<[u8; N]> {
     let mut bytes = [0; N];
     for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {

@@ -1,6 +1,6 @@
 //! Words in lower case.
 
-/// A word in lower case, without an allocation; empty for a text that is longer than any keyword.
+/// A word in lower case, without an allocation; empty for a text longer than any keyword.
 pub(super) struct Folded {
     bytes: [u8; 32],
     len: usize,

@@ -1,11 +1,11 @@
 //! The words of MariaDB's grammar and their properties.
 //!
 //! The lists are those of a MariaDB 10.11 server (`information_schema.keywords` and
-//! `.sql_functions`; a word is reserved when that server refuses it as a column's name). A word is
-//! looked up by a perfect-enough hash of its first and last eight bytes in a table that is made at
+//! `.sql_functions`; a word is reserved if that server refuses it as a column's name). A word is
+//! looked up by a hash of its first and last eight bytes, in a table that is made at
 //! compile time: no lookup takes more than a few nanoseconds, whatever the word.
 //!
-//! Invariant: equality of words is decided on bytes with bit 0x20 set. On the bytes a word can have
+//! Invariant: words are compared by their bytes with bit 0x20 set. For bytes that a word can have,
 //! this folds the case of ASCII letters and confuses nothing else.
 
 use super::scan;
@@ -21,13 +21,13 @@ impl Traits {
     pub(super) const RESERVED: Traits = Traits(1);
     /// A keyword that can be a name.
     pub(super) const FREE: Traits = Traits(2);
-    /// A function's name, a keyword only where a parenthesis follows at once.
+    /// The name of a function; a keyword only directly before a parenthesis.
     pub(super) const FUNCTION: Traits = Traits(4);
-    /// An expression follows: a sign is not an operator, NULL is a value.
+    /// An expression follows it: a sign behind it is not an operator, and NULL is a value.
     pub(super) const EXPRESSION: Traits = Traits(8);
     /// The native dialect treats this word specially.
     pub(super) const SPECIAL: Traits = Traits(32);
-    /// No function: a parenthesis that follows belongs to something else.
+    /// Not a function: a parenthesis behind it belongs to something else.
     pub(super) const CLAUSE: Traits = Traits(16);
 
     pub(super) const fn has(self, other: Traits) -> bool {
@@ -170,7 +170,8 @@ impl Key {
         Key { first: group(word, 0, if len < 8 { len } else { 8 }), last, len: len as u8 }
     }
 
-    /// The same of a word at run time, whose first eight bytes are `first` with whatever follows it.
+    /// The key of a word at run time; `first` is its first eight bytes, including whatever follows
+    /// it.
     #[inline(always)]
     fn of(word: &[u8], first: u64) -> Key {
         let last = match word.last_chunk::<8>() {
@@ -182,7 +183,7 @@ impl Key {
     }
 }
 
-/// `len` bytes from `at` in little-endian order, folded.
+/// `len` bytes from `at` in little-endian order, case folded.
 const fn group(word: &[u8], at: usize, len: usize) -> u64 {
     let mut value = 0;
     let mut i = len;
@@ -199,7 +200,7 @@ struct Slot {
     traits: Traits,
 }
 
-/// Open addressing, linear; two fifths full.
+/// A hash table with open addressing and linear probing, two fifths full.
 static TABLE: [Slot; SLOTS] = {
     let none = Slot { key: Key { first: 0, last: 0, len: 0 }, traits: Traits(0) };
     let mut table = [none; SLOTS];

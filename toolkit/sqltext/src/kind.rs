@@ -125,8 +125,8 @@ impl StatementKind {
         }
     }
 
-    /// The kind of `sql`, from its first words; comments and parentheses before them are skipped,
-    /// and `WITH` and `SET STATEMENT ... FOR` are of the kind of what follows them.
+    /// The kind of `sql`, from its first words. Comments and parentheses before them are skipped,
+    /// and `WITH` and `SET STATEMENT ... FOR` have the kind of the statement that follows them.
     pub fn of(sql: &[u8]) -> Self {
         if sql.starts_with(b"administrator command: ") {
             return StatementKind::Admin;
@@ -141,7 +141,7 @@ impl StatementKind {
                 _ => StatementKind::Replication,
             },
             b"analyze" => match words.second() {
-                // ANALYZE runs the statement and explains it, except for tables.
+                // ANALYZE runs a statement and explains it, unless a table follows.
                 Some(word)
                     if matches!(
                         word.as_bytes(),
@@ -215,7 +215,7 @@ struct Words<'a> {
 }
 
 impl Words<'_> {
-    /// The first word, past parentheses and empty statements.
+    /// The first word, behind parentheses and empty statements.
     fn first(&mut self) -> Option<Folded> {
         loop {
             let token = self.lexer.next()?;

@@ -5,23 +5,23 @@
 //! - LX1. Any bytes are a sequence of tokens. A byte that no rule knows is an operator; an unclosed
 //!   token (a string, a comment, a quoted name) ends with the statement.
 //! - LX2. Every byte is read a bounded number of times.
-//! - LX3. Tokens do not overlap and come in the order of the text; between them is only white space,
-//!   comments, and the marks around executable comments. The content of those is read as SQL:
-//!   the server may well have executed it.
+//! - LX3. Tokens do not overlap and come in the order of the text. Between them are only white
+//!   space, comments, and the marks around executable comments. The content of executable comments
+//!   is read as SQL, because the server may have executed it.
 //!
 //! Not here: keywords (`keywords`) and grammar.
 
 use super::{scan, SqlMode};
 use memchr::memmem;
 
-/// What a token is, as far as its bytes tell.
+/// The kind of a token, as far as its bytes tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A name or keyword without quotes.
     Word,
     /// A name in backquotes, or in double quotes under ANSI_QUOTES.
     Quoted,
-    /// A string with its introducer (`x`, `b`, `n`) if that touches it.
+    /// A string, with its introducer (`x`, `b`, `n`) if that directly precedes it.
     Text,
     /// Any number, hexadecimal and binary ones included; no sign.
     Number,
@@ -38,7 +38,7 @@ pub enum Kind {
     Op,
 }
 
-/// A token and where it is: the bytes `start..end` of the statement.
+/// A token and its place: the bytes `start..end` of the statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Token {
     pub kind: Kind,
@@ -46,7 +46,7 @@ pub struct Token {
     pub end: usize,
 }
 
-/// The tokens that a byte can begin.
+/// The kinds of token that a byte can begin.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Class {
     Space,
@@ -136,13 +136,13 @@ impl<'a> Lexer<'a> {
         self.at
     }
 
-    /// Goes on at `at`, which must not be inside a token.
+    /// Continues at `at`, which must not be inside a token.
     pub(super) fn seek(&mut self, at: usize) {
         self.at = at;
         self.after_dot = false;
     }
 
-    /// Goes on at `at`, before which is nothing but white space.
+    /// Continues at `at`; between the last token and `at` is only white space.
     #[inline(always)]
     pub(super) fn skip_to(&mut self, at: usize) {
         self.at = at;
@@ -297,7 +297,7 @@ impl<'a> Lexer<'a> {
         };
         let word_end = self.word_end(start);
         let run = &sql[start..word_end];
-        // 0x1F and 0b01, in lower case only, as the server has it
+        // 0x1F and 0b01: only with a lower-case letter, as in the server
         match run {
             [b'0', b'x', hex @ ..] if !hex.is_empty() && hex.iter().all(u8::is_ascii_hexdigit) => {
                 self.at = word_end;
@@ -342,7 +342,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// From the opening quote at `self.at` past the closing one.
+    /// From the opening quote at `self.at` to behind the closing one.
     #[inline]
     fn string(&mut self, quote: u8, kind: Kind) -> Kind {
         let escape = if self.mode.no_backslash_escapes { quote } else { b'\\' };
@@ -360,7 +360,7 @@ impl<'a> Lexer<'a> {
         kind
     }
 
-    /// A quoted name: no escapes but the doubled quote.
+    /// A quoted name: its only escape is the doubled quote.
     fn name(&mut self, quote: u8) -> Kind {
         let mut at = self.at + 1;
         while let Some(n) = self.sql.get(at..).and_then(|s| memchr::memchr(quote, s)) {

@@ -1,8 +1,8 @@
-//! From a statement to its class: fingerprints, class ids, statement kinds, tables, redaction.
+//! Classifies statements: fingerprints, class ids, statement kinds, tables, redaction.
 //!
-//! Two statements belong to one class when their fingerprints are equal. A fingerprint is the
-//! statement without the parts that change from call to call. Tools differ in what they count as
-//! such, so there are dialects: our own (`Dialect::Frond`) and those of other tools, so that class
+//! Two statements belong to one class if their fingerprints are equal. A fingerprint is the
+//! statement without the parts that change from call to call. Tools differ in which parts they mean,
+//! so there are dialects: our own (`Dialect::Frond`) and those of other tools, so that class
 //! ids in old tickets, dashboards and review tables can still be found.
 //!
 //! Invariants
@@ -10,16 +10,16 @@
 //! - SQL1. Statements are bytes. Nothing here assumes UTF-8, and no input makes anything here panic.
 //! - SQL2. Time is linear in the input, whatever the input is. After the first tuple of a multi-row
 //!   INSERT the cost is bounded by a constant.
-//! - SQL3. No call allocates once the caller's buffer has grown to its usual size: results are
-//!   appended to nothing, they replace the buffer's content, and its capacity is kept.
+//! - SQL3. No call allocates once the caller's buffer has grown to its usual size: a result
+//!   replaces the buffer's content, and the buffer keeps its capacity.
 //! - SQL4. A result is never longer than three times the statement plus 64 bytes.
 //!
-//! What it does not do: parse SQL. A lexer and a few bits of context are enough for classes, keep
+//! It does not parse SQL. A lexer and a few bits of context are enough for classes, keep
 //! working on truncated or foreign statements, and are two orders of magnitude faster.
 //!
 //! It depends on no other crate of the project.
 //!
-//! Tested in `tests/it/`: examples, properties on random bytes, and, where the peers are
+//! Tested in `tests/it/`: examples, properties on random bytes, and, where the other tools are
 //! installed, equality with pt-fingerprint and with a MariaDB server's statement digests.
 #![forbid(unsafe_code)]
 
@@ -48,13 +48,13 @@ pub use tables::TableRef;
 
 use folded::Folded;
 
-/// The rules for "the same statement".
+/// The rules by which statements count as the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Dialect {
-    /// The right one: a SQL lexer that knows quotes, comments, literals and identifiers.
+    /// Our own: a SQL lexer that knows quotes, comments, literals and identifiers.
     #[default]
     Frond,
-    /// Byte for byte as pt-query-digest 3.2.1 and pt-fingerprint 3.2.1, including their errors.
+    /// Byte for byte as in pt-query-digest 3.2.1 and pt-fingerprint 3.2.1, including their errors.
     Ptqd32,
     /// The same for pt-query-digest 3.5.
     Ptqd35,
@@ -67,7 +67,7 @@ impl Dialect {
     pub const ALL: [Dialect; 4] =
         [Dialect::Frond, Dialect::Ptqd32, Dialect::Ptqd35, Dialect::MariadbDigest];
 
-    /// The name an operator types.
+    /// The name that an operator types.
     pub fn name(self) -> &'static str {
         match self {
             Dialect::Frond => "frond",
@@ -125,7 +125,7 @@ pub fn tables<'a>(sql: &'a [u8], mode: SqlMode, out: &mut Vec<TableRef<'a>>) {
     tables::tables(sql, mode, out);
 }
 
-/// Replaces `out` by the distilled form: verbs and tables, what pt-query-digest's profile prints in
+/// Replaces `out` by the distilled form, verbs and tables, which pt-query-digest's profile prints in
 /// its column "Item" (`SELECT UNION t?`).
 pub fn distill(sql: &[u8], out: &mut Vec<u8>) {
     out.clear();
@@ -133,15 +133,15 @@ pub fn distill(sql: &[u8], out: &mut Vec<u8>) {
 }
 
 /// Replaces `out` by the short name of the class of `sql` in a dialect: its distilled form, but with the digits of names
-/// where classes differ in them.
+/// if classes of the dialect differ in them.
 pub fn item(sql: &[u8], dialect: Dialect, out: &mut Vec<u8>) {
     let digits = if dialect == Dialect::Frond { Digits::Kept } else { Digits::Marked };
     out.clear();
     distill::distill(sql, digits, out);
 }
 
-/// Replaces `out` by the statement with each literal replaced by `?`, whatever the session's `sql_mode` was: what can
-/// be read in two ways is masked to its end.
+/// Replaces `out` by the statement with each literal replaced by `?`, whatever the session's `sql_mode` was: a statement
+/// that can be read in two ways is masked to its end.
 pub fn mask(sql: &[u8], out: &mut Vec<u8>) {
     out.clear();
     mask::mask(sql, out);

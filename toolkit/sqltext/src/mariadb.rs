@@ -1,16 +1,16 @@
-//! Statement digests as MariaDB's `performance_schema` has them (`DIGEST_TEXT`).
+//! Statement digests as in MariaDB's `performance_schema` (`DIGEST_TEXT`).
 //!
 //! The server writes its parser's tokens, a blank after each: keywords in upper case and by one of
-//! their synonyms (`DATABASE` as `SCHEMA`), names in backquotes, literals as `?`. While it writes it
-//! reduces what the last tokens have become: `? , ?` to `?, ...`, `( ? )` to `(?)`, `(?) , (?)` to
+//! their synonyms (`DATABASE` as `SCHEMA`), names in backquotes, literals as `?`. While it writes,
+//! it reduces the last tokens: `? , ?` to `?, ...`, `( ? )` to `(?)`, `(?) , (?)` to
 //! a list of rows, and the same for rows of several values.
 //!
-//! Invariant: only the last `KEPT` tokens can be reduced. Each reduction reads three, so only tests
-//! have text that would need more.
+//! Invariant: only the last `KEPT` tokens can be reduced. Each reduction reads three, so only texts
+//! made for tests would need more.
 //!
-//! The words and their synonyms are those a 10.11 server shows. What it does not do: the server
-//! cuts digests at `performance_schema_max_digest_length`, and has none for statements it cannot
-//! parse.
+//! The words and their synonyms are those of a 10.11 server. Not imitated: the server
+//! cuts digests at `performance_schema_max_digest_length`, and makes none for statements that it
+//! cannot parse.
 
 use super::keywords::{traits, Traits};
 use super::lexer::{Kind, Lexer, Token};
@@ -34,9 +34,9 @@ enum Shape {
     Sign,
     /// A word or operator after which a sign belongs to the literal that follows.
     Begins,
-    /// `IS`, and `NOT` after it or after something that is no begin of an expression
+    /// `IS`, and `NOT` behind it or behind anything that cannot begin an expression
     Is,
-    /// An operator after which NULL is a literal and a sign is not part of one
+    /// An operator behind which NULL is a literal, and a sign is not part of a literal
     Operator,
     Dot,
     Other,
@@ -67,7 +67,7 @@ pub(super) fn fingerprint(sql: &[u8], mode: SqlMode, out: &mut Vec<u8>) {
 }
 
 impl Writer<'_, '_> {
-    /// The shape of the last token but `back`.
+    /// The shape of the token `back` places before the last one.
     fn shape(&self, back: usize) -> Shape {
         self.count.checked_sub(back + 1).map_or(Shape::Other, |at| self.kept[at].0)
     }
@@ -120,7 +120,7 @@ impl Writer<'_, '_> {
         }
     }
 
-    /// A literal: takes the signs before it if they are its own, joins a list.
+    /// Writes a literal: takes the signs before it if they belong to it, and joins it to a list.
     fn value(&mut self, signed: bool) {
         let begins =
             |shape| matches!(shape, Shape::Comma | Shape::Open | Shape::Sign | Shape::Begins);
@@ -225,7 +225,7 @@ impl Writer<'_, '_> {
     }
 }
 
-/// The synonym of a word that the server writes: the last one in alphabetical order.
+/// The synonym of a word that the server writes, which is the last one in alphabetical order.
 fn canonical(word: &[u8], called: bool) -> &[u8] {
     match word {
         b"any" => b"some",

@@ -1,15 +1,15 @@
 //! Masks literals although the `sql_mode` of the session that sent the statement is unknown.
 //!
-//! Under NO_BACKSLASH_ESCAPES the text `'c:\', 'secret'` is two strings, otherwise the first goes on to `', `.
-//! In the wrong reading, the inside of a string is outside. Only one reading looks like SQL: in the other a
-//! string is not closed, or a word touches its end. If neither reading is better, everything from the first
-//! doubtful string on is masked: a report may show too little, never too much. `name = 'O'Brien' and card =
-//! '1234'`, which a program that forgot to escape sends, has no reading either.
+//! Under NO_BACKSLASH_ESCAPES the text `'c:\', 'secret'` is two strings; otherwise the first string extends to
+//! `', `. A wrong reading takes the inside of a string for its outside. Usually only one reading looks like
+//! SQL: in the other a string is not closed, or a word touches its end. If neither reading is better,
+//! everything from the first doubtful string on is masked: a report may show too little, never too much. `name
+//! = 'O'Brien' and card = '1234'`, from a program that forgot to escape, has no valid reading either.
 
 use super::lexer::{in_word, Kind, Lexer, Token};
 use super::{redact, SqlMode};
 
-/// How a statement is to be read.
+/// Which reading of a statement is right.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reading {
     As(SqlMode),
@@ -36,7 +36,7 @@ pub(super) fn reading(sql: &[u8]) -> Reading {
         (Closed, None | Some((_, Open | Wrong))) => Reading::As(usual),
         (Closed, Some((from, Closed))) => Reading::DoubtfulFrom(from),
         (Wrong, Some((_, Closed))) => Reading::As(other),
-        // A quote is missing, or there is one too many, and it may be the first.
+        // There is a quote too few or too many, and it may be the first.
         _ => Reading::DoubtfulFrom(first),
     }
 }
@@ -51,11 +51,11 @@ impl Iterator for Tokens<'_> {
     }
 }
 
-/// The result of a reading.
+/// How a reading looks.
 enum Look {
     /// Every string is closed and followed by something that can follow a string.
     Closed,
-    /// But for the last, which is not closed.
+    /// As above, except that the last string is not closed.
     Open,
     /// A word or a backslash touches the end of a string.
     Wrong,
@@ -73,13 +73,13 @@ fn look(sql: &[u8], mode: SqlMode) -> Look {
     look
 }
 
-/// Words that are written right behind a string: `'x'as name`.
+/// Words that may follow a string directly: `'x'as name`.
 const KEYWORDS: [&[u8]; 16] = [
     b"and", b"as", b"between", b"collate", b"else", b"end", b"escape", b"from", b"group", b"in",
     b"is", b"limit", b"or", b"order", b"then", b"when",
 ];
 
-/// False if no SQL that stands right behind a string begins so.
+/// False if this text cannot follow a string directly in SQL.
 fn may_follow(rest: &[u8]) -> bool {
     let word = &rest[..rest.iter().take_while(|b| in_word(**b)).count()];
     match rest.first() {
@@ -88,7 +88,7 @@ fn may_follow(rest: &[u8]) -> bool {
     }
 }
 
-/// False if the token reaches the end of the statement because its second quote is missing.
+/// False if the token reaches the end of the statement because its closing quote is missing.
 fn closed(text: &[u8], mode: SqlMode) -> bool {
     let Some(open) = text.iter().position(|b| matches!(b, b'\'' | b'"')) else { return true };
     let quote = text[open];
@@ -97,8 +97,8 @@ fn closed(text: &[u8], mode: SqlMode) -> bool {
     if *last != quote {
         return false;
     }
-    // An odd number of backslashes escapes the first of the quotes at the end; each pair of the
-    // others stands for one quote of the text.
+    // An odd number of backslashes escapes the first of the quotes at the end; of the
+    // others, each pair is one quote of the text.
     let quotes = 1 + before.iter().rev().take_while(|c| **c == quote).count();
     let text = &body[..body.len() - quotes];
     let backslashes = text.iter().rev().take_while(|c| **c == b'\\').count();

@@ -1,18 +1,18 @@
 //! The output of a dialect: a buffer that checks its capacity once per token instead of once per byte.
 //!
-//! It is as long as it has ever been needed; what lies past `len` means nothing. One per thread is
-//! kept, so that a call allocates nothing once the longest statement has been seen, but none above
-//! `KEPT` bytes.
+//! The buffer is as long as was ever needed; bytes past `len` have no meaning. One buffer per thread
+//! is kept, so that a call allocates nothing once the longest statement has been seen; a buffer above
+//! `KEPT` bytes is not kept.
 //!
-//! Invariant: between two calls of `reserve` at most `ROOM` bytes are written besides the text that
-//! was asked for. If a caller breaks this, the slices' bounds checks catch it.
+//! Invariant: between two calls of `reserve` at most `ROOM` bytes are written besides the text for
+//! which space was reserved. If a caller breaks this, the slices' bounds checks catch it.
 
 use std::cell::Cell;
 
-/// What one token may write besides its own text.
+/// Bytes that one token may write besides its own text.
 pub(super) const ROOM: usize = 64;
 
-/// A buffer above this is given back after use.
+/// A larger buffer is freed after use.
 const KEPT: usize = 1 << 20;
 
 thread_local! {
@@ -26,13 +26,13 @@ pub(super) struct Output {
 }
 
 impl Output {
-    /// An empty one, with this thread's buffer.
+    /// An empty output, with this thread's buffer.
     #[inline]
     pub(super) fn take() -> Output {
         Output { bytes: BUFFER.take(), len: 0 }
     }
 
-    /// Appends what was written to `out` and keeps the buffer for the next call.
+    /// Appends the output to `out`, and keeps the buffer for the next call.
     #[inline]
     pub(super) fn give(self, out: &mut Vec<u8>) {
         out.extend_from_slice(self.written());
@@ -46,7 +46,7 @@ impl Output {
         &self.bytes[..self.len]
     }
 
-    /// Reserves space for `text` bytes and for what a token writes besides.
+    /// Reserves space for `text` bytes, and for the extra bytes of a token.
     #[inline(always)]
     pub(super) fn reserve(&mut self, text: usize) {
         if self.len + text + ROOM > self.bytes.len() {

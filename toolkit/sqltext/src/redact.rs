@@ -4,8 +4,8 @@ use super::keywords::traits;
 use super::lexer::{Kind, Lexer};
 use super::{Folded, SqlMode};
 
-/// Appends to the empty `out` the statement with each literal replaced by `?`. Of what is between
-/// the tokens white space stays; comments may hold anything and are dropped.
+/// Appends to the empty `out` the statement with each literal replaced by `?`. White space between
+/// the tokens stays; comments may hold anything and are dropped.
 pub(super) fn redact(sql: &[u8], mode: SqlMode, out: &mut Vec<u8>) {
     let mut lexer = Lexer::new(sql, mode);
     let mut end = 0;
@@ -81,7 +81,7 @@ struct Cut {
     what: &'static str,
 }
 
-/// After IN: the items past the first `ITEMS` of a list, reading past it.
+/// After IN: the items past the first `ITEMS` of a list. Reads past the list.
 fn cut_items(lexer: &mut Lexer<'_>) -> Option<Cut> {
     let mut ahead = lexer.clone();
     if ahead.next()?.kind != Kind::Open {
@@ -116,12 +116,12 @@ fn cut_items(lexer: &mut Lexer<'_>) -> Option<Cut> {
             _ => {}
         }
     }
-    // Nothing closes it; searching it for other lists would read each to the end again.
+    // The list is not closed. Searching it for other lists would read each to the end again.
     *lexer = ahead;
     None
 }
 
-/// After VALUES: the tuples past the first.
+/// After VALUES: the tuples behind the first.
 fn cut_tuples(lexer: &mut Lexer<'_>) -> Option<Cut> {
     let mut ahead = lexer.clone();
     let mut tuples = 0usize;
@@ -138,7 +138,7 @@ fn cut_tuples(lexer: &mut Lexer<'_>) -> Option<Cut> {
         let mut depth = 1usize;
         while depth > 0 {
             let Some(token) = tuple.next() else {
-                // Cut inside a tuple: what is there of it stays, and nothing else is in it.
+                // The text is cut inside a tuple: its beginning stays, and nothing else is in it.
                 *lexer = tuple;
                 return None;
             };

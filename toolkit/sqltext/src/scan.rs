@@ -1,9 +1,9 @@
-//! Eight bytes at a time: the ends of words, lower case, the next quote.
+//! Processes eight bytes at a time: the ends of words, lower case, the next quote.
 //!
-//! Statements consist of words of a few letters, so the time goes into finding where each of them
-//! ends and copying it. Byte by byte that is a badly predicted branch per word and a call of
-//! `memcpy` for five bytes; with a word in a register it is arithmetic. Everything is in terms of
-//! little-endian groups of eight bytes, the first byte lowest.
+//! Statements consist of words of a few letters, so most time goes into finding the end of each
+//! word and copying it. Byte by byte this takes a badly predicted branch per word and a call of
+//! `memcpy` for five bytes; with a word in a register it is arithmetic. Groups of eight bytes are
+//! little-endian, the first byte lowest.
 //!
 //! Invariant: masks have bit 7 of each byte set or clear and all other bits clear.
 
@@ -22,7 +22,7 @@ pub(super) fn load(text: &[u8], at: usize) -> u64 {
 
 fn load_end(text: &[u8], at: usize) -> u64 {
     if let Some(last) = text.last_chunk::<8>() {
-        // What is missing of the last eight bytes is shifted in as zeros.
+        // Bytes that are missing from the last eight are shifted in as zeros.
         let missing = (at - (text.len() - 8)).min(8);
         return u64::from_le_bytes(*last).checked_shr(8 * missing as u32).unwrap_or(0);
     }
@@ -36,7 +36,7 @@ pub(super) fn store(buffer: &mut [u8], at: usize, group: u64) {
     buffer[at..at + 8].copy_from_slice(&group.to_le_bytes());
 }
 
-/// Bytes from `first` to `last`, both below 0x80.
+/// Marks bytes from `first` to `last`, both below 0x80.
 #[inline(always)]
 fn between(group: u64, first: u8, last: u8) -> u64 {
     let low = group & LOW;
@@ -45,26 +45,26 @@ fn between(group: u64, first: u8, last: u8) -> u64 {
     from & !past & !group & HIGH
 }
 
-/// Bytes equal to `b`.
+/// Marks bytes equal to `b`.
 #[inline(always)]
 fn equal(group: u64, b: u8) -> u64 {
     let differ = group ^ (ONES * u64::from(b));
     !(((differ & LOW) + LOW) | differ) & HIGH
 }
 
-/// Number of bytes from the first on that are in `mask`.
+/// Number of leading bytes that are in `mask`.
 #[inline(always)]
 pub(super) fn run(mask: u64) -> usize {
     ((!mask & HIGH).trailing_zeros() / 8) as usize
 }
 
-/// ASCII letters and the underscore.
+/// Marks ASCII letters and the underscore.
 #[inline(always)]
 pub(super) fn letters(group: u64) -> u64 {
     between(group | (ONES * 0x20), b'a', b'z') & !(group & HIGH) | equal(group, b'_')
 }
 
-/// Bytes of names: letters, digits, `_`, `$`, and all from 0x80 on.
+/// Marks bytes of names: letters, digits, `_`, `$`, and all from 0x80 on.
 #[inline(always)]
 pub(super) fn name_bytes(group: u64) -> u64 {
     letters(group) | between(group, b'0', b'9') | equal(group, b'$') | group & HIGH
@@ -123,7 +123,8 @@ pub(super) const fn word(text: &str) -> u64 {
     group
 }
 
-/// Where `b` next is at or after `from`. Short distances, which are the rule, cost no call.
+/// The next place of `b` at or after `from`. Short distances, which are the usual case, cost no
+/// call.
 #[inline(always)]
 pub(super) fn find(text: &[u8], from: usize, b: u8) -> Option<usize> {
     let mut at = from;
@@ -139,7 +140,7 @@ pub(super) fn find(text: &[u8], from: usize, b: u8) -> Option<usize> {
     text.get(at..).and_then(|rest| memchr::memchr(b, rest)).map(|n| at + n)
 }
 
-/// Where `a` or `b` next is at or after `from`.
+/// The next place of `a` or `b` at or after `from`.
 #[inline(always)]
 pub(super) fn find2(text: &[u8], from: usize, a: u8, b: u8) -> Option<usize> {
     let mut at = from;

@@ -7,18 +7,18 @@
 //! Invariants
 //!
 //! - TN1. Names that the statement defines (`WITH name AS`) are left out wherever they occur later.
-//! - TN2. The name after a word that only looks like one of those (`EXTRACT(YEAR FROM d)`,
+//! - TN2. The name behind a word that only looks like one of those (`EXTRACT(YEAR FROM d)`,
 //!   `TRIM(LEADING 'x' FROM s)`, `SUBSTRING(s FROM 2)`, `FOR UPDATE`, `ON DUPLICATE KEY UPDATE`)
-//!   is no table.
-//! - TN3. At most `NAMES` different names are found, and at most `LOOKS` times is read ahead: hostile
-//!   text must not cost quadratic time.
+//!   is not a table.
+//! - TN3. At most `NAMES` different names are found, and the text is read ahead at most `LOOKS`
+//!   times: hostile text must not cost quadratic time.
 
 use super::keywords::{traits, Traits};
 use super::lexer::{Kind, Lexer, Token};
 use super::{Folded, SqlMode};
 
-/// A table a statement names; both parts as written, without their quotes. `db` is empty where the
-/// statement does not say it.
+/// A table that a statement names; both parts as written, without their quotes. `db` is empty if the
+/// statement does not name it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TableRef<'a> {
     pub db: &'a [u8],
@@ -27,7 +27,8 @@ pub struct TableRef<'a> {
 
 /// More than the 61 tables a join can have.
 const NAMES: usize = 128;
-/// WITH clauses whose definitions are looked for; each look may go to the end of the statement.
+/// The most WITH clauses whose definitions are searched for; each search may read to the end of the
+/// statement.
 const LOOKS: u32 = 16;
 
 /// What the next token can be.
@@ -62,9 +63,10 @@ impl<'a> Scanner<'a, '_> {
         let mut expect = Expect::Nothing;
         let mut before = Folded::of(b"");
         let mut first = Folded::of(b"");
-        // Parentheses that are open, as bits from the innermost on: whether a FROM list is outside.
+        // A bit for each open parenthesis, the innermost lowest: whether a FROM list is around it.
         let mut outer: u128 = 0;
-        // Open parentheses of functions whose grammar has a FROM that names no table.
+        // A bit for each open parenthesis: whether it belongs to a function whose FROM names no
+        // table.
         let mut function: u128 = 0;
         while let Some(token) = self.lexer.next() {
             if self.out.len() >= NAMES {
@@ -134,7 +136,7 @@ impl<'a> Scanner<'a, '_> {
         }
     }
 
-    /// A word without quotes: a name, an alias, or one that says what comes next.
+    /// An unquoted word: a name, an alias, or a word that determines what comes next.
     #[allow(clippy::too_many_arguments)]
     fn word(
         &mut self,
@@ -198,7 +200,8 @@ impl<'a> Scanner<'a, '_> {
             b"using" if first.as_bytes() == b"delete" => return Expect::Table { list: true },
             b"to" if first.as_bytes() == b"rename" => return Expect::Table { list: true },
             b"on" if first.as_bytes() == b"create" && matches!(expect, Expect::Nothing) => {
-                // CREATE INDEX i ON t; not a foreign key's ON DELETE, nor a join's condition.
+                // CREATE INDEX i ON t; but not ON DELETE of a foreign key, nor the condition of a
+                // join.
                 return if self.out.is_empty() { Expect::Table { list: false } } else { expect };
             }
             b"with" | b"recursive" => {
@@ -210,7 +213,7 @@ impl<'a> Scanner<'a, '_> {
         }
         match expect {
             Expect::Table { list } => {
-                // Modifiers before a name, and words that mean that there is none.
+                // Modifiers before a name, and words which mean that there is no name.
                 match word.as_bytes() {
                     b"low_priority" | b"high_priority" | b"delayed" | b"ignore" | b"quick"
                     | b"if" | b"not" | b"exists" | b"only" | b"lateral" | b"local" | b"table" => {
@@ -292,7 +295,7 @@ impl<'a> Scanner<'a, '_> {
         }
     }
 
-    /// After WITH: the names it defines, found by a look ahead of their own.
+    /// After WITH: finds the names that it defines, by a separate look-ahead.
     fn define(&mut self) {
         self.looks += 1;
         if self.looks > LOOKS {

@@ -3,7 +3,8 @@
 //! ```text
 //! frond top  SERVER                       up, time      1 line
 //! statements and rows | Frond's memory and debt         8 lines
-//! waits                                                 what is left, shared: each list gets what it has, at least
+//! waits                                                 the rest, shared: each list gets the lines it needs, at
+//! least
 //! trees                                                 a head and a line
 //! statements
 //! keys                                                  1 line
@@ -40,12 +41,12 @@ pub struct Screen {
     pub keys: &'static str,
 }
 
-/// Lines of the two panels on top.
+/// Lines of the two panels at the top.
 const PANELS: u16 = 8;
-/// Columns of the left one; the lines of the other have 41 at most.
+/// Columns of the left panel; lines of the right one have 41 at most.
 const LEFT: u16 = 39;
 
-/// The screen as text, for who has no terminal.
+/// The screen as text, for output without a terminal.
 pub fn text(view: &View<'_>, screen: &Screen, width: u16, height: u16) -> String {
     let Ok(mut terminal) = Terminal::new(TestBackend::new(width.max(1), height.max(1)));
     let _ = terminal.draw(|frame| draw(frame, view, screen));
@@ -100,7 +101,7 @@ pub fn draw(frame: &mut Frame<'_>, view: &View<'_>, screen: &Screen) {
     );
 }
 
-/// Lines for each list: what it wants if there is room, otherwise alike.
+/// Lines for each list: as many as it wants if there is room, otherwise equal shares.
 fn share(wanted: &[usize], room: usize) -> Vec<usize> {
     let mut given = vec![0; wanted.len()];
     for _ in 0..room {
@@ -289,7 +290,7 @@ fn head(text: &str) -> Line<'static> {
     Line::styled(text.to_owned(), Style::new().add_modifier(Modifier::BOLD | Modifier::UNDERLINED))
 }
 
-/// `[#####.....]`; letters, for terminals that have nothing else.
+/// `[#####.....]`; plain letters, for terminals that have nothing else.
 fn gauge(share: f64, width: usize) -> String {
     let share = if share.is_finite() { share.max(0.0) } else { 0.0 };
     let full = ((share.min(1.0) * width as f64).round() as usize).min(width);

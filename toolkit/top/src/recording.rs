@@ -1,21 +1,21 @@
-//! Samples in a file: a line of JSON each, the first says what it is.
+//! Samples in a file: a line of JSON each; the first line says what the file is.
 //!
 //! ```text
 //! {"frond_top":1}
 //! {"at":1767290000.0,"server":"...","status":{...},"trees":[...],...}
 //! ```
 //!
-//! A line that is cut at the end of the file is left out: the recording was stopped in it. Names of tables and classes of
-//! statements are in it, no literals.
+//! A line that is cut at the end of the file is left out: recording stopped in the middle of it. The file has names of
+//! tables and classes of statements, but no literals.
 
 use std::io::{self, BufRead, Read, Write};
 
 use crate::sample::Sample;
 
 const HEAD: &str = "{\"frond_top\":1}";
-/// Bytes of a line; a sample has at most some ten thousand.
+/// The most bytes of a line; a sample has some ten thousand.
 const LONGEST: u64 = 4 << 20;
-/// Samples of a recording that are read: a week of one each ten seconds, about 500 MB of memory at most.
+/// The most samples that are read: a week with one every ten seconds, about 500 MB of memory.
 const MOST: usize = 60_480;
 
 pub fn begin(out: &mut dyn Write) -> io::Result<()> {

@@ -1,10 +1,10 @@
-//! A server at one moment, as far as it is shown.
+//! A server at one moment, as far as `frond top` shows it.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// Counters that are kept of SHOW GLOBAL STATUS, in small letters; all of Frond besides.
+/// Counters that are kept from SHOW GLOBAL STATUS, in lower case; Frond's are all kept besides.
 pub const STATUS: [&str; 22] = [
     "uptime",
     "questions",
@@ -42,7 +42,7 @@ pub struct Sample {
     pub status: BTreeMap<String, f64>,
     pub trees: Vec<Tree>,
     pub waits: Vec<Wait>,
-    /// Totals by class; or what runs now, if the server keeps no totals.
+    /// Totals by class; or the running statements, if the server keeps no totals.
     pub statements: Vec<Statement>,
     pub running_only: bool,
 }
@@ -61,7 +61,7 @@ pub struct Tree {
     pub buffered_bytes: u64,
 }
 
-/// Somebody who waits for a lock.
+/// A transaction that waits for a lock.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Wait {
@@ -89,7 +89,7 @@ impl Sample {
         self.status.get(name).copied()
     }
 
-    /// Keeps what is shown of a status variable.
+    /// Keeps a status variable if it is shown.
     pub fn put(&mut self, name: &str, value: &str) {
         let name = name.to_ascii_lowercase();
         if STATUS.contains(&name.as_str())

@@ -1,4 +1,4 @@
-//! Two samples of one server: what happened between them.
+//! Two samples of one server, and what happened between them.
 //!
 //! Invariant TPV1: a counter that fell (the server started again) has no rate, not a negative one.
 
@@ -68,19 +68,19 @@ impl<'a> View<'a> {
         })
     }
 
-    /// A part and where writers stop: bytes.
+    /// A part of memory or debt and the limit at which writers stop, in bytes.
     pub fn of_limit(&self, name: &str, limit: &str) -> Option<(f64, f64)> {
         Some((self.value(name)?, self.value(limit)?)).filter(|(_, limit)| *limit > 0.0)
     }
 
-    /// Those that wait, the longest first.
+    /// The waits, the longest first.
     pub fn waits(&self) -> Vec<&'a Wait> {
         let mut waits: Vec<&Wait> = self.now.waits.iter().collect();
         waits.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
         waits
     }
 
-    /// Trees with entries a second since the other sample, the busiest first, then the largest.
+    /// Trees with entries per second since the other sample, the busiest first, then the largest.
     pub fn trees(&self) -> Vec<(&'a Tree, Option<f64>)> {
         let old: HashMap<(&str, u32), u64> = self
             .before
@@ -108,7 +108,8 @@ impl<'a> View<'a> {
         trees
     }
 
-    /// Classes by their time since the other sample: calls and seconds of time a second, rows examined a call.
+    /// Classes by their time since the other sample: calls per second, seconds per second, rows examined per
+    /// call.
     pub fn statements(&self) -> Vec<(&'a str, f64, f64, f64)> {
         if self.now.running_only {
             let mut all: Vec<_> = self
@@ -125,7 +126,7 @@ impl<'a> View<'a> {
             before.statements.iter().map(|s| (s.class.as_str(), s)).collect();
         let mut all = Vec::new();
         for new in &self.now.statements {
-            // A class that was not among the kept ones has totals of an unknown time.
+            // If a class was not among the kept ones, it is unknown since when its totals count.
             let Some(old) = old.get(new.class.as_str()) else { continue };
             let (Some(count), Some(rows)) = (
                 new.count.checked_sub(old.count),

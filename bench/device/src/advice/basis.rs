@@ -3,13 +3,14 @@
 use crate::report::{Cache, Engine, Figure, Kind, Report, Setting};
 use crate::work::{SEQUENTIAL_BLOCK, SYNC_BLOCK};
 
-/// `None` is what was not measured, or not of the device.
+/// Figures that settings follow from; `None`: not measured, or measured on a cache, not on the
+/// device.
 pub struct Basis {
     pub direct: bool,
     pub rotational: bool,
     pub file_system: String,
     pub processors: u32,
-    /// Writes of 16 KiB a second at depth 16, with the sync after them.
+    /// Writes of 16 KiB per second at depth 16, the sync after them included.
     pub random_write_16k: Option<f64>,
     /// Median of random reads of 4, 16 and 64 KiB at depth 1, in microseconds.
     pub read_us: [Option<f64>; 3],
@@ -56,8 +57,8 @@ impl Basis {
         }
     }
 
-    /// The largest of 4, 16 and 64 KiB whose read takes at most a quarter longer than one of 4 KiB,
-    /// with the arithmetic.
+    /// The largest of 4, 16 and 64 KiB whose read takes at most a quarter longer than a read of 4
+    /// KiB; with the arithmetic.
     pub fn page(&self) -> Option<(u32, String)> {
         let least = self.read_us[0]?;
         let sizes = [4096u32, 16384, 65536];
@@ -74,8 +75,8 @@ impl Basis {
         Some((sizes[last], reason))
     }
 
-    /// The log that is read in ten seconds, a power of two of 256 MiB to 4 GiB, with the
-    /// arithmetic.
+    /// A log size that recovery reads in ten seconds, a power of two from 256 MiB to 4 GiB; with
+    /// the arithmetic.
     pub fn log_size(&self) -> Option<(String, String)> {
         let rate = self.sequential_read?;
         let bytes = ((rate * 10.0) as u64).clamp(256 << 20, 4 << 30);
@@ -111,12 +112,12 @@ pub fn setting(
     Setting { engine, name, value: value.to_string(), reason }
 }
 
-/// Bytes per second for people.
+/// Bytes per second as text.
 pub fn mib(rate: f64) -> String {
     format!("{:.0} MiB/s", rate / (1u64 << 20) as f64)
 }
 
-/// Rounded down to two digits: more would claim more than was measured.
+/// Rounded down to two digits: more digits would claim more than was measured.
 pub fn two(value: f64) -> u64 {
     let whole = value.max(0.0) as u64;
     match whole.checked_ilog10() {

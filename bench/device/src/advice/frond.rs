@@ -3,7 +3,8 @@
 use crate::advice::basis::{mib, setting, Basis};
 use crate::report::{Engine, Setting};
 
-/// What one thread merges: ten million entries a second of 8 stored bytes (`frond bench codec`).
+/// Bytes per second that one thread merges: ten million entries of 8 stored bytes (`frond bench
+/// codec`).
 const THREAD_BYTES: f64 = 80e6;
 const MOST_THREADS: u32 = 64;
 

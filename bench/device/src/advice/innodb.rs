@@ -3,7 +3,7 @@
 use crate::advice::basis::{setting, two, Basis};
 use crate::report::{Engine, Setting};
 
-/// A seek: no flash takes as long, no turning disk is faster.
+/// Reads slower than this are seeks: no flash takes as long, no turning disk is faster.
 const SEEK_US: f64 = 2000.0;
 /// The least value that InnoDB takes.
 const LEAST_CAPACITY: u64 = 100;

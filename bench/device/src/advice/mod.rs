@@ -1,8 +1,8 @@
 //! The settings that follow from the figures, each with its arithmetic.
 //!
 //! `basis.rs` draws the few numbers that matter from a report; `innodb.rs`, `myrocks.rs` and
-//! `frond.rs` make settings of them. A number that was not measured, or not of the device, makes no
-//! setting. Nothing here ever advises less durability.
+//! `frond.rs` make settings of them. A number that was not measured, or measured on a cache instead
+//! of the device, makes no setting. Nothing here ever advises less durability.
 
 mod basis;
 mod frond;
@@ -164,7 +164,7 @@ mod tests {
     fn a_disk_that_turns_writes_neighbours_together() {
         let mut b = ssd();
         assert_eq!(value(&b, "innodb_flush_neighbors").as_deref(), Some("0"));
-        // Virtual disks call themselves rotational; the latency tells better.
+        // Virtual disks call themselves rotational; the latency is the better evidence.
         b.rotational = true;
         assert_eq!(value(&b, "innodb_flush_neighbors").as_deref(), Some("0"));
         b.read_us[1] = Some(8_000.0);

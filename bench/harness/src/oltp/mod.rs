@@ -1,9 +1,9 @@
 //! `frond-demo oltp`: the everyday load, engines side by side in one server.
 //!
-//! Purpose: tables that fit in memory are where InnoDB is strongest. sysbench's OLTP workloads, and
+//! Purpose: tables that fit in memory are where InnoDB is strongest. The workloads are sysbench's OLTP workloads and
 //! some that are hard for engines that write late (a queue, one hot row, updates under an open
-//! snapshot), are measured on every engine in turn (A B A B ...), so that a slow phase of the machine
-//! hits all. Each measurement is a fixed number of transactions; its figure is the server's CPU time
+//! snapshot). Each is measured on every engine in turn (A B A B ...), so that a slow phase of the machine
+//! hits all of them. Each measurement is a fixed number of transactions; its figure is the server's CPU time
 //! per transaction, which other work on the machine disturbs less than the rate. The median of the
 //! rounds counts.
 //!
@@ -11,9 +11,9 @@
 //!
 //! - OB1. Every table is read once in full before the first measurement.
 //! - OB2. The measurements of all engines have the same transactions, seeds, threads and tables.
-//! - OB3. Of the phase [`Phase::Written`] an engine's reads follow its own changes without a pause.
+//! - OB3. In the phase [`Phase::Written`] an engine's reads follow its own changes without a pause.
 //!
-//! `workload.rs` has the workloads, `report.rs` the table. Tested by stage 30: the whole, for a moment.
+//! `workload.rs` has the workloads, `report.rs` the table. Tested by stage 30, which runs all of it for a moment.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -110,7 +110,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// OB3: an engine's changes and then its reads, then the next engine.
+    /// Runs the phase of OB3: an engine's changes and then its reads, then the next engine.
     fn written(&self, rows: &mut Rows) -> Result<(), String> {
         for round in 0..self.options.rounds {
             for &engine in self.engines {
@@ -151,7 +151,7 @@ impl Bench<'_> {
         command
             .arg(format!("--threads={threads}"))
             .arg(format!("--events={events}"))
-            // Of the same round, the same rows; in each round others.
+            // The same rows for all engines in a round, other rows in each round.
             .arg(format!("--rand-seed={}", round + 1))
             .args(["--time=120", "run"]);
         let before = sample(self.server.pid())?.cpu_seconds;
@@ -163,7 +163,7 @@ impl Bench<'_> {
     }
 }
 
-/// A directory below `options.out` that goes when it is dropped, its path, and the site of a server there.
+/// Makes a directory below `options.out`, removed when dropped, and the site of a server in it.
 pub fn site(options: &Options) -> Result<(tempfile::TempDir, PathBuf, Site), String> {
     let failed = |e: std::io::Error| format!("{}: {e}", options.out.display());
     fs::create_dir_all(&options.out).map_err(failed)?;
@@ -201,7 +201,7 @@ pub fn start(
     let inno = engines.contains(&Engine::InnoDb);
     for engine in &engines {
         let lines = engine.settings(options.cache);
-        // Where InnoDB is measured too, it must not be cut to its minimum.
+        // Where InnoDB is measured as well, it must not be cut to its minimum.
         settings.extend(
             lines
                 .into_iter()
@@ -230,7 +230,7 @@ pub fn database(engine: Engine) -> String {
 
 pub fn command(options: &Options, server: &Server, engine: Engine, script: &str) -> Command {
     let mut command = Command::new("sysbench");
-    // sysbench's options, and for a script of ours its connections' alone.
+    // sysbench's own scripts get all options, scripts of ours only those of the connection.
     if script.ends_with(".lua") {
         command
             .arg(options.scripts.join(script))

@@ -1,5 +1,5 @@
-//! What was measured, as a table: CPU time per transaction and rate of each engine, and Frond's CPU time over
-//! InnoDB's.
+//! The measurements as a table: CPU time per transaction and rate of each engine, and Frond's CPU time
+//! divided by InnoDB's.
 
 use std::collections::BTreeMap;
 
@@ -35,7 +35,7 @@ struct Line {
 /// All measurements.
 pub struct Rows {
     engines: Vec<Engine>,
-    /// By part, and position in it.
+    /// Keyed by part, and by position in it.
     lines: BTreeMap<(Row, usize), Line>,
     cells: Vec<Vec<String>>,
 }
@@ -91,7 +91,7 @@ impl Rows {
     }
 }
 
-/// The median of the rounds; of an even number the smaller one of the middle two.
+/// The median of the rounds; of an even number the smaller of the middle two.
 fn median(rounds: &[Measured], figure: impl Fn(&Measured) -> f64) -> f64 {
     let mut sorted: Vec<f64> = rounds.iter().map(figure).collect();
     sorted.sort_by(f64::total_cmp);

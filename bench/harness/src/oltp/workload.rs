@@ -1,6 +1,6 @@
 //! The workloads of `make bench-oltp`: sysbench's own, and the scripts of `bench/oltp`.
 
-/// What is measured of one engine at a time, without a pause between its steps.
+/// A step of the benchmark. Each runs for one engine at a time, without a pause inside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// Reads of tables that were loaded, read once, and not written since.
@@ -9,14 +9,14 @@ pub enum Phase {
     Writes,
     /// The same reads, right after the changes.
     Written,
-    /// Tables of their own.
+    /// Loads that have tables of their own.
     Apart,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub struct Workload {
     pub name: &'static str,
-    /// Of sysbench, or a file of `bench/oltp` when it ends in `.lua`.
+    /// A script of sysbench, or a file of `bench/oltp` if it ends in `.lua`.
     pub script: &'static str,
     pub phase: Phase,
     /// Transactions of one measurement, at scale 1.
@@ -60,7 +60,7 @@ const APART: [Workload; 3] = [
         phase: Phase::Apart,
         events: 8_000,
         threads: 0,
-        // Kept from round to round: a queue that rots shows in the later rounds.
+        // The table is kept from round to round: if the queue degrades, later rounds show it.
         setup: "CREATE TABLE IF NOT EXISTS queue (id BIGINT AUTO_INCREMENT PRIMARY KEY, \
                 payload VARCHAR(200)) ENGINE={engine}",
     },
@@ -84,7 +84,7 @@ const APART: [Workload; 3] = [
     },
 ];
 
-/// All of a phase, in the order in which they run.
+/// All workloads of a phase, in the order in which they run.
 pub fn of(phase: Phase) -> Vec<Workload> {
     let written = READS.iter().map(|w| Workload { phase: Phase::Written, ..*w });
     let all = READS.into_iter().chain(WRITES).chain(written).chain(APART);

@@ -5,7 +5,7 @@
 //! - MN1. All engines get the same statements in the same order, over one connection of the same client (or
 //!   sysbench with the same threads and seed).
 //! - MN2. [`measured`] ends when the server has been quiet for [`QUIET`]: work that an engine leaves for later counts.
-//!   sysbench runs for a time, and its CPU is that of this time.
+//!   sysbench runs for a fixed time, and its CPU time is that of the same interval.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -18,10 +18,10 @@ use crate::interrupt;
 use crate::sample::sample;
 use crate::server::{Programs, Server, Site};
 
-/// No more than [`QUIET_CPU`] in such a time is quiet.
+/// The server is quiet if it used at most [`QUIET_CPU`] in this time.
 const QUIET: Duration = Duration::from_millis(500);
 const QUIET_CPU: f64 = 0.015;
-/// A server that never gets quiet is waited for this long.
+/// The longest wait for a server that never gets quiet.
 const QUIET_MOST: Duration = Duration::from_secs(10);
 
 pub struct Options {
@@ -47,7 +47,7 @@ pub struct Options {
     pub recovery_target: u32,
 }
 
-/// An engine under test, or the one that stores nothing.
+/// An engine under test, or BLACKHOLE, which stores nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Subject {
     Blackhole,
@@ -74,12 +74,12 @@ impl Subject {
     }
 }
 
-/// What a step took.
+/// The cost of a step.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Cost {
-    /// Of the server, user and system, until it was quiet.
+    /// CPU time of the server, user and system, until it was quiet.
     pub cpu_seconds: f64,
-    /// Until the client had its last answer.
+    /// Seconds until the client had its last answer.
     pub seconds: f64,
 }
 
@@ -166,7 +166,7 @@ pub fn measured(server: &Server, script: &str) -> Result<Cost, String> {
     Ok(Cost { cpu_seconds: quiet(server)? - before, seconds })
 }
 
-/// Waits until the server does next to nothing; the CPU time it has used then.
+/// Waits until the server does next to nothing; returns the CPU time that it has used by then.
 fn quiet(server: &Server) -> Result<f64, String> {
     let deadline = Instant::now() + QUIET_MOST;
     let mut last = sample(server.pid())?.cpu_seconds;
@@ -198,7 +198,7 @@ pub fn seconds(value: f64) -> String {
     format!("{value:.2} s")
 }
 
-/// `a` over `b`, which were measured in ticks of 10 ms: no number when `b` has less than ten.
+/// `a` divided by `b`, both measured in ticks of 10 ms. `None` when `b` has fewer than ten ticks.
 pub fn ratio(a: f64, b: f64) -> Option<f64> {
     (b >= 0.1).then(|| a.max(0.0) / b)
 }

@@ -15,14 +15,14 @@ const FEW: u32 = 4;
 const MANY: u32 = 64;
 const ROWS: u32 = 100_000;
 
-/// The rate of many connections over that of few.
+/// The least allowed ratio: the rate of many connections over that of few.
 const LEAST: f64 = 0.95;
 
 #[derive(Clone, Copy, Default)]
 struct Measured {
     /// Statements per second.
     rate: f64,
-    /// Of the server, for each statement.
+    /// CPU seconds of the server per statement.
     cpu_seconds: f64,
 }
 
@@ -41,7 +41,7 @@ pub fn run(
         let Subject::Engine(engine) = *subject else { continue };
         sysbench(server, *subject, WORKLOADS[0], &["prepare".into()])?;
         for workload in WORKLOADS {
-            // In turn, twice: the better of two rates for each.
+            // Both in turn, twice; the better of the two rates counts.
             let mut best = [Measured::default(); 2];
             for _ in 0..2 {
                 for (best, threads) in best.iter_mut().zip([FEW, MANY]) {

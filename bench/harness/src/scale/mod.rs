@@ -1,10 +1,10 @@
-//! `frond-demo scale`: what costs when there are many of something.
+//! `frond-demo scale`: the costs of large numbers of partitions, connections and tables, and of restarts.
 //!
 //! Purpose: partitions, connections, tables, and restarts after a kill. Partitions and connections are measured in
-//! one server that holds all engines, one after the other. What counts there is the server's CPU time, which
-//! says more than the clock on a machine that others use, too. BLACKHOLE gets the same statements and stores
-//! nothing: what an engine adds to it is what the engine costs. Tables and restarts have a server for each engine, as
-//! memory and the time to the first answer are those of a process.
+//! one server that holds all engines, one after the other. The figure is the server's CPU time, which
+//! says more than the clock on a machine with other users. BLACKHOLE gets the same statements and stores
+//! nothing: the difference to it is the cost of the engine. Tables and restarts have a server for each engine,
+//! because memory and the time to the first answer belong to a process.
 //!
 //! Tested in the sections' files; the whole by `make bench-scale`.
 
@@ -26,7 +26,7 @@ use verdicts::Verdicts;
 
 pub use common::Options;
 
-/// Runs everything and prints the tables. `Ok(false)` when Frond missed a limit or an engine.
+/// Runs everything and prints the tables. `Ok(false)` when Frond missed a limit or an engine did not run.
 pub fn run(options: &Options) -> Result<bool, String> {
     if options.engines.contains(&Engine::InnoDbChangeBuffer) {
         return Err(

@@ -1,8 +1,8 @@
 //! The same rows in tables of one and of many partitions.
 //!
-//! Rows go in by statements of [`BATCH`] rows into a table with two secondary indexes, so that each statement
-//! meets every partition once there are many; then single rows are updated by primary key. What an
-//! engine adds to BLACKHOLE must not grow with the number of partitions.
+//! Statements of [`BATCH`] rows insert into a table with two secondary indexes, so that each statement
+//! reaches every partition once there are many; then single rows are updated by primary key. An
+//! engine's cost above BLACKHOLE must not grow with the number of partitions.
 
 use std::fmt::Write;
 
@@ -13,15 +13,15 @@ use crate::server::Server;
 use crate::units;
 
 const BATCH: u64 = 2000;
-/// Of the rows that are inserted, one in so many is updated.
+/// One of this many inserted rows is updated.
 const UPDATE_ONE_IN: u64 = 10;
 
-/// Growth that is allowed from the first number of partitions to the last.
+/// Allowed growth of the cost from the first number of partitions to the last.
 const MOST_GROWTH: f64 = 1.1;
 
 struct Measured {
     subject: Subject,
-    /// One for each number of partitions.
+    /// One entry for each number of partitions.
     inserts: Vec<Cost>,
     updates: Vec<Cost>,
 }

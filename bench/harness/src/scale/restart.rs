@@ -77,11 +77,11 @@ fn again(server: &mut Server, query: &str) -> Result<f64, String> {
     Ok(begun.elapsed().as_secs_f64())
 }
 
-/// Rows from sequences, each statement a transaction of 10 000 rows in random places of two indexes. A faster
-/// engine has more of them to recover.
+/// Inserts rows from sequences, 10 000 rows per transaction at random places of two indexes. A faster
+/// engine inserts more of them and has more to recover.
 fn load(server: &Server, length: Duration) -> Result<(), String> {
-    // A sequence's table is looked for in the database that is in use. CRC-32 stands for chance: it goes on from
-    // the last row, and is the same in each run.
+    // The server looks for a sequence's table in the current database, hence USE. CRC-32 stands for chance: it
+    // continues from the last row, and gives the same values in each run.
     let mut script = String::from("USE r;\n");
     for _ in 0..10 {
         script.push_str(

@@ -1,7 +1,7 @@
 //! Many tables of one row: created, opened again, updated, dropped.
 //!
-//! Each engine has a server of its own here, since memory is compared as well: that of the process after
-//! each step over that before the first.
+//! Each engine has a server of its own here, because memory is compared as well: the memory of the
+//! process after each step, less its memory before the first step.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ use crate::units;
 
 const STEPS: [&str; 4] = ["CREATE, a row each", "reopen and read", "update each", "DROP"];
 
-/// Clock time of a step over InnoDB's.
+/// The largest allowed ratio of a step's clock time to InnoDB's.
 const MOST: f64 = 0.7;
 
 /// What the server may grow by besides the cache. Its own caches of open tables are part of it.
@@ -23,7 +23,7 @@ const MEMORY_BESIDES: u64 = 100 << 20;
 struct Measured {
     engine: Engine,
     steps: Vec<Cost>,
-    /// Most resident memory after a step, above that before the first.
+    /// Highest resident memory after a step, less that before the first step.
     grown: u64,
 }
 

@@ -1,9 +1,9 @@
-//! What must hold of the figures, and whether it did.
+//! The limits, and whether the figures meet them.
 
 /// Collects limits while the sections run.
 #[derive(Default)]
 pub struct Verdicts {
-    /// What was compared, and whether it is as it must be; `None`: it could not be told.
+    /// What was compared, and whether the limit is met; `None`: unknown.
     lines: Vec<(String, Option<bool>)>,
 }
 
@@ -21,7 +21,7 @@ impl Verdicts {
         self.lines.push((format!("{what}: {value:.2} (<= {limit})"), Some(met)));
     }
 
-    /// As [`Verdicts::at_most`] of a ratio; `None`: what it is compared with is too small to be measured.
+    /// As [`Verdicts::at_most`] for a ratio; `None`: the denominator is too small to be measured.
     pub fn ratio_at_most(&mut self, what: &str, value: Option<f64>, limit: f64) {
         match value {
             Some(value) => self.at_most(what, value, limit),
@@ -35,7 +35,7 @@ impl Verdicts {
         self.lines.push((format!("{what}: {value:.2} (>= {limit})"), Some(met)));
     }
 
-    /// Prints all of them; whether none was missed.
+    /// Prints all of them; true if none was missed.
     pub fn report(&self) -> bool {
         println!("\n  What must hold");
         for (text, met) in &self.lines {

@@ -1,12 +1,12 @@
 //! The eight tables of TPC-H, as files for LOAD DATA.
 //!
 //! Purpose: rows with the distributions that the specification (version 3, clause 4.2.3) gives each column, so that each
-//! query finds the share of rows it is meant to find. Only the words of comments are other ones.
+//! query finds the intended share of rows. Only the words of comments differ.
 //!
 //! Invariants
 //!
 //! - TPG1. A row depends on seed, scale, table and its number, on nothing else.
-//! - TPG2. Columns are separated by tabs and contain neither these nor line ends nor backslashes.
+//! - TPG2. Columns are separated by tabs, and contain no tabs, line ends or backslashes.
 //!
 //! Tested below.
 
@@ -61,7 +61,7 @@ const TODAY: u64 = 1263;
 struct Random(u64);
 
 impl Random {
-    /// TPG1.
+    /// The generator of a row (TPG1).
     fn of(seed: u64, table: Table, row: u64) -> Random {
         let mut mixed = Random(seed ^ (table as u64 + 1).wrapping_mul(0xd6e8_feb8_6659_fd93));
         Random(mixed.next() ^ row.wrapping_mul(0xa076_1d64_78bd_642f))
@@ -93,7 +93,7 @@ pub struct Data {
     parts: u64,
     customers: u64,
     clerks: u64,
-    /// Suppliers of whom customers complain, and as many whom they recommend.
+    /// Number of suppliers about whom customers complain, and of those whom they recommend.
     noted: u64,
     days: Vec<String>,
 }
@@ -157,7 +157,7 @@ impl Data {
         let (nation, address) = (r.within(0, 24), address(r));
         let (phone, balance) = (phone(r, nation), balance(r));
         let mut comment = text(r, 25, 100);
-        // Spread evenly: the n-th noted supplier and the one behind it.
+        // Spread evenly: the n-th noted supplier is complained about, the one behind it recommended.
         let each = self.suppliers / self.noted;
         let said = match (key - 1) % each {
             0 => "Complaints",
@@ -204,7 +204,7 @@ impl Data {
     /// The `i`-th of a part's four suppliers, 0 to 3.
     fn supplier_of(&self, part: u64, i: u64) -> u64 {
         let all = self.suppliers;
-        // Below scale 0.023 the rounds would be so long that a part could meet a supplier twice.
+        // Below scale 0.023 the full range of rounds would let a part meet a supplier twice.
         let round = ((part - 1) / all) % (all / 12).max(1);
         (part + i * (all / 4 + round)) % all + 1
     }
@@ -232,7 +232,7 @@ impl Data {
         Ok(1)
     }
 
-    /// The date and the lines of the `n`-th order: what both tables have to agree on.
+    /// The date and the lines of the `n`-th order, on which both tables have to agree.
     fn lines_of(&self, n: u64) -> (u64, Vec<Line>) {
         let r = &mut Random::of(self.seed, Table::LineItem, n);
         let ordered = r.within(0, LAST_DAY - 151);
@@ -289,7 +289,7 @@ impl Data {
 
     fn lines(&self, n: u64, to: &mut impl Write) -> io::Result<u64> {
         let (_, lines) = self.lines_of(n);
-        // Apart from what the order's row needs.
+        // Drawn separately, so that the order's row needs only what it uses.
         let r = &mut Random::of(!self.seed, Table::LineItem, n);
         for (line, number) in lines.iter().zip(1..) {
             let returned = match line.received <= TODAY {

@@ -1,8 +1,8 @@
 //! `frond-demo tpch`: the 22 queries of TPC-H, engines side by side in one server.
 //!
-//! Purpose: how the optimizer plans with an engine's statistics and costs, and what long scans and joins take. The tables are
-//! generated, loaded into each engine and analyzed. In each round every query runs on every engine in turn; the medians of the
-//! rounds count. The answers must be the same; where plans differ, both are printed.
+//! Purpose: how well the optimizer plans with an engine's statistics and costs, and how long large scans and joins take. The
+//! tables are generated, loaded into each engine and analyzed. In each round every query runs on every engine in turn; the
+//! medians of the rounds count. The answers must be the same; where plans differ, both are printed.
 //!
 //! Invariants
 //!
@@ -10,7 +10,7 @@
 //! - TH2. A first round is not measured. It compares answers and plans, and fills the caches.
 //!
 //! `generate.rs` has the tables and `words.rs` their words, `session.rs` the connection, `report.rs` the result;
-//! `bench/tpch` the SQL. Tested by stage 30: the whole, at a small scale.
+//! `bench/tpch` the SQL. Tested by stage 30, which runs all of it at a small scale.
 
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
@@ -115,7 +115,7 @@ fn database(engine: Engine) -> String {
     format!("tpch_{}", engine.key().replace('-', "_"))
 }
 
-/// TH1.
+/// Loads all tables into each engine (TH1).
 fn load(options: &Options, server: &Server, engines: &[Engine], work: &Path) -> Result<(), String> {
     let data = Data::new(options.scale, SEED);
     for &engine in engines {
@@ -156,12 +156,12 @@ fn load(options: &Options, server: &Server, engines: &[Engine], work: &Path) -> 
 
 struct Bench<'a> {
     engines: &'a [Engine],
-    /// As the engines.
+    /// In the order of the engines.
     sessions: Vec<Session>,
 }
 
 impl Bench<'_> {
-    /// Each engine's plan of a query when they are not all the same.
+    /// Each engine's plan of a query; `None` when all plans are the same.
     fn plans(&mut self, query: &Query) -> Result<Option<String>, String> {
         let mut plans = Vec::new();
         for session in &mut self.sessions {
@@ -185,7 +185,7 @@ impl Bench<'_> {
         Ok(Some(text))
     }
 
-    /// Whether all engines give the same rows. Where a query leaves the order of rows open, it may differ.
+    /// Whether all engines return the same rows. The order of rows may differ where the query leaves it open.
     fn compare(&mut self, query: &Query) -> Result<bool, String> {
         let mut first: Option<Vec<String>> = None;
         for (session, engine) in self.sessions.iter_mut().zip(self.engines) {
@@ -214,13 +214,13 @@ impl Bench<'_> {
     }
 }
 
-/// A row of EXPLAIN without what says nothing about the plan: the select's kind, keys that were not chosen, lengths.
+/// A row of EXPLAIN without the parts that do not describe the plan: the select's kind, keys that were not chosen, lengths.
 fn step(row: &str) -> String {
     let cells: Vec<&str> = row.split('\t').collect();
     let &[id, _, table, access, _, key, _, to, rows, extra] = &cells[..] else {
         return row.to_string();
     };
-    // References name the database, which has the engine in its name.
+    // References name the database, and its name contains the engine.
     let to: Vec<&str> =
         to.split(',').map(|r| r.split_once('.').map_or(r, |(_, column)| column)).collect();
     format!("{id} {table} {access} {key} {} {extra} rows {rows}", to.join(","))

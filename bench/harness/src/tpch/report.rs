@@ -1,14 +1,14 @@
-//! What was measured, as a table, and what Frond has to reach beside InnoDB.
+//! The measurements as a table, and the limits that Frond has to reach beside InnoDB.
 
 use crate::engines::Engine;
 use crate::table;
 use crate::units;
 
-/// Frond's time over InnoDB's: of all queries together, and of each.
+/// Limits of Frond's time divided by InnoDB's: for all queries together, and for each.
 const TOTAL_LIMIT: f64 = 0.8;
 const EACH_LIMIT: f64 = 1.2;
 
-/// One measurement: seconds until the last row, and of the server's processor time.
+/// One measurement: seconds until the last row, and seconds of the server's processor time.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Measured {
     pub seconds: f64,

@@ -1,11 +1,12 @@
-//! One connection that asks query after query.
+//! One connection that runs query after query.
 //!
-//! Purpose: the command-line client as a child that stays, so that starting it and connecting are no part of a query's time.
+//! Purpose: the command-line client as a child that stays, so that a query's time does not include its start and the
+//! connect.
 //!
 //! Invariants
 //!
 //! - TS1. The child does not outlive `Session`: dropping it kills and reaps.
-//! - TS2. A query's answer ends at a row that no query gives; an error ends the session.
+//! - TS2. A query's answer ends with a row that no query returns; an error ends the session.
 //!
 //! Tested by the benchmark itself (stage 30).
 
@@ -16,10 +17,10 @@ use std::time::Instant;
 
 use crate::server::Server;
 
-/// TS2.
+/// The row that ends an answer (TS2).
 const END: &str = "end of this answer";
 
-/// A query's rows, and what it took.
+/// A query's rows, and its cost.
 pub struct Answer {
     pub rows: Vec<String>,
     pub seconds: f64,
@@ -93,8 +94,8 @@ impl Drop for Session {
     }
 }
 
-/// Of all threads of a process so far, by the scheduler's clock: /proc/<pid>/stat counts in steps of 10 ms, and many
-/// queries take less.
+/// CPU seconds of all threads of a process so far, by the scheduler's clock: /proc/<pid>/stat counts in steps of 10 ms, and
+/// many queries take less.
 fn cpu_seconds(pid: u32) -> Result<f64, String> {
     let tasks = format!("/proc/{pid}/task");
     let mut nanos = 0;

@@ -1,8 +1,8 @@
-//! The lists from which TPC-H's columns take their words. Those that queries name are the specification's.
+//! The words in TPC-H's columns. Those that queries name are the specification's.
 
 pub const REGIONS: [&str; 5] = ["AFRICA", "AMERICA", "ASIA", "EUROPE", "MIDDLE EAST"];
 
-/// Each with its region.
+/// Nations, each with the number of its region.
 pub const NATIONS: [(&str, u32); 25] = [
     ("ALGERIA", 0),
     ("ARGENTINA", 1),
@@ -37,7 +37,7 @@ pub const INSTRUCTIONS: [&str; 4] =
     ["DELIVER IN PERSON", "COLLECT COD", "NONE", "TAKE BACK RETURN"];
 pub const MODES: [&str; 7] = ["REG AIR", "AIR", "RAIL", "SHIP", "TRUCK", "MAIL", "FOB"];
 
-/// A part's type is one of each list, and so is its container.
+/// A part's type is one word of each list; so is its container.
 pub const TYPES: ([&str; 6], [&str; 5], [&str; 5]) = (
     ["STANDARD", "SMALL", "MEDIUM", "LARGE", "ECONOMY", "PROMO"],
     ["ANODIZED", "BURNISHED", "PLATED", "POLISHED", "BRUSHED"],
@@ -48,7 +48,7 @@ pub const CONTAINERS: ([&str; 5], [&str; 8]) = (
     ["CASE", "BOX", "BAG", "JAR", "PKG", "PACK", "CAN", "DRUM"],
 );
 
-/// Five different ones are a part's name.
+/// A part's name is made of five different ones.
 #[rustfmt::skip]
 pub const COLOURS: [&str; 92] = [
     "almond", "antique", "aquamarine", "azure", "beige", "bisque", "black", "blanched", "blue", "blush", "brown",
@@ -61,8 +61,8 @@ pub const COLOURS: [&str; 92] = [
     "smoke", "snow", "spring", "steel", "tan", "thistle", "tomato", "turquoise", "violet", "wheat", "white", "yellow",
 ];
 
-/// Comments are made of these. Query 13 asks for "special" before "requests": with 44 words they are in 1 of 93 comments of
-/// orders, about as many as the specification's grammar gives.
+/// Words of comments. Query 13 looks for "special" before "requests": with 44 words, 1 in 93 comments of
+/// orders has them, about as many as with the specification's grammar.
 #[rustfmt::skip]
 pub const TEXT: [&str; 44] = [
     "special", "requests", "ship", "parcels", "above", "the", "harbour", "slowly", "engines", "measure", "bright",

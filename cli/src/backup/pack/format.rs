@@ -1,6 +1,6 @@
-//! The bytes of a packed backup: one file, or one stream, that is written and can be verified from its first byte to its last.
+//! The bytes of a packed backup: one file or one stream, which is written and can be verified from its first byte to its last.
 //!
-//! Numbers are little-endian. A head, then frames, numbered from 0, then nothing:
+//! Numbers are little-endian. A head is followed by frames, numbered from 0, and by nothing else:
 //!
 //! | head | |
 //! |------|--|
@@ -26,13 +26,13 @@
 //! | the contents, all parts one after the other | JSON, [`Contents`]: the manifest, and where which piece is |
 //! | the end | position (`u64`) and number (`u64`) of the first frame of the contents |
 //!
-//! With a key each payload is packed, then sealed: XChaCha20-Poly1305 with the head's salt and the frame's number as the nonce, 16 bytes
-//! longer than before. What is authenticated with it is the head and the frame in front of the payload.
+//! With a key each payload is packed, then sealed with XChaCha20-Poly1305, which makes it 16 bytes longer. The nonce is the head's salt and the
+//! frame's number. The head and the front of the frame are authenticated with the payload.
 //!
-//! - BF1. The end is written when all else is, and when the server has confirmed the pin. A pack without it is no backup.
-//! - BF2. The checksums need no key and hold against accidents, among them frames of another pack and frames in another order. Against somebody who
-//!   forges them there is the seal.
-//! - BF3. No number of a pack is believed before it is compared with a limit.
+//! - BF1. The end is written when all else is written and the server has confirmed the pin. A pack without it is no backup.
+//! - BF2. The checksums need no key. They detect accidents, among them frames of another pack and frames in another order. Against
+//!   forgery there is the seal.
+//! - BF3. No number of a pack is trusted before it is compared with a limit.
 
 use chacha20poly1305::aead::{Aead, KeyInit, Payload};
 use chacha20poly1305::{XChaCha20Poly1305, XNonce};
@@ -45,13 +45,13 @@ use super::super::manifest::{hex, Manifest};
 
 const MAGIC: &[u8; 8] = b"FRONDBAK";
 const VERSION: u32 = 1;
-/// Magic, version, length.
+/// Bytes of magic, version and length.
 pub const HEAD_FRONT: usize = 16;
 const MAX_HEAD: usize = 1 << 20;
-/// Of a frame, before its payload.
+/// Bytes of a frame in front of its payload.
 pub const FRONT: usize = 18;
 pub const SUM: usize = 8;
-/// The most that a frame has when it is unpacked.
+/// The largest payload of a frame when it is unpacked.
 pub const MAX_PLAIN: usize = 5 << 20;
 const TAG: usize = 16;
 const SALT: usize = 16;
@@ -60,7 +60,7 @@ const SALT: usize = 16;
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Head {
-    /// These four as in the manifest.
+    /// This field and the next three are those of the manifest.
     pub id: String,
     pub chain: Vec<String>,
     pub created: u64,
@@ -115,7 +115,7 @@ impl Front {
         out
     }
 
-    /// BF3.
+    /// Decodes and checks the front of a frame (BF3).
     pub fn decode(bytes: &[u8; FRONT]) -> Result<Front, String> {
         let kind = match bytes[0] {
             1 => Kind::Piece,
@@ -146,14 +146,14 @@ fn u64_at(bytes: &[u8], at: usize) -> u64 {
 /// Makes and reads the frames of one pack.
 pub struct Frames {
     pub head: Head,
-    /// As it is in the pack, with its checksum.
+    /// The head as it is in the pack, with its checksum.
     pub bytes: Vec<u8>,
     sum: u64,
     seal: Option<(XChaCha20Poly1305, [u8; SALT])>,
 }
 
 impl Frames {
-    /// For a new pack. `salt`: random, never used before.
+    /// Frames for a new pack. `salt`: random, never used before.
     pub fn new(mut head: Head, key: Option<&Key>, salt: [u64; 2]) -> Result<Frames, String> {
         head.key = key.map(|key| (key.id.clone(), hex(salt[0]) + &hex(salt[1])));
         let text = serde_json::to_vec(&head).map_err(|e| e.to_string())?;
@@ -171,7 +171,7 @@ impl Frames {
         Ok(frames)
     }
 
-    /// Bytes of the rest of a head that begins so.
+    /// Length of the rest of a head that begins with `front`.
     pub fn rest(front: &[u8; HEAD_FRONT]) -> Result<usize, String> {
         if &front[..8] != MAGIC {
             return Err("it is no packed backup of Frond".into());
@@ -188,7 +188,7 @@ impl Frames {
         }
     }
 
-    /// Of a whole head. Without [`Frames::unlock`] frames can be checked, and those that are not sealed decoded.
+    /// Frames of a pack with this whole head. Without [`Frames::unlock`] frames can be checked, and unsealed ones decoded.
     pub fn of(bytes: Vec<u8>) -> Result<Frames, String> {
         let split = bytes.len().checked_sub(SUM).filter(|split| *split >= HEAD_FRONT);
         let Some(split) = split else { return Err("it ends within its head".into()) };
@@ -201,7 +201,7 @@ impl Frames {
         Ok(Frames { head, bytes, sum, seal: None })
     }
 
-    /// With the key that the head names.
+    /// Sets the key, which must be the one that the head names.
     pub fn unlock(&mut self, key: Option<&Key>) -> Result<(), String> {
         let Some((id, salt)) = &self.head.key else { return Ok(()) };
         let Some(key) = key.filter(|key| key.id == *id) else {
@@ -221,7 +221,7 @@ impl Frames {
         Ok(())
     }
 
-    /// A whole frame. `level`: of zstd; what does not become smaller stays as it is.
+    /// Makes a whole frame. `level`: of zstd; a payload that does not become smaller is stored as it is.
     pub fn encode(&self, kind: Kind, number: u64, plain: &[u8], level: Option<i32>) -> Vec<u8> {
         assert!(plain.len() <= MAX_PLAIN, "BF3: a frame of {} bytes", plain.len());
         let packed = level.and_then(|level| zstd::bulk::compress(plain, level).ok());
@@ -259,7 +259,7 @@ impl Frames {
         }
     }
 
-    /// The payload of a frame that was checked.
+    /// The payload of a frame, opened and unpacked. The frame must have been checked.
     pub fn decode(&self, frame: &[u8], front: &Front) -> Result<Vec<u8>, String> {
         let payload = &frame[FRONT..FRONT + front.stored];
         let opened = match (&self.seal, &self.head.key) {
@@ -300,7 +300,7 @@ fn nonce(salt: &[u8; SALT], number: u64) -> XNonce {
     nonce
 }
 
-/// The payload of a piece.
+/// Makes the payload of a piece.
 pub fn piece(path: &str, offset: u64, bytes: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(10 + path.len() + bytes.len());
     out.extend_from_slice(&(path.len() as u16).to_le_bytes());
@@ -310,13 +310,13 @@ pub fn piece(path: &str, offset: u64, bytes: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Where the bytes begin in the payload of a piece of `path` at `offset`; `None`: it is another one.
+/// Where the bytes begin in the payload of a piece of `path` at `offset`; `None`: it is another piece.
 pub fn piece_bytes(payload: &[u8], path: &str, offset: u64) -> Option<usize> {
     let front = piece(path, offset, &[]);
     payload.starts_with(&front).then_some(front.len())
 }
 
-/// The payload of the end.
+/// Makes the payload of the end.
 pub fn end(position: u64, number: u64) -> Vec<u8> {
     [position.to_le_bytes(), number.to_le_bytes()].concat()
 }

@@ -1,4 +1,4 @@
-//! Packed backups: one file or stream that has all of a backup, compressed and encrypted if asked for.
+//! Packed backups: one file or stream that has a whole backup, compressed and encrypted if requested.
 //!
 //! ```text
 //! format.rs  the bytes           writer.rs  from many threads          reader.rs  at any place, or as they arrive

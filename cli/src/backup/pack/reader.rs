@@ -1,4 +1,4 @@
-//! Reads a pack: from its end, at any place; or as a stream, from its beginning.
+//! Reads a pack: at any place, starting from its end; or as a stream, from its beginning.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, Read};
@@ -16,9 +16,9 @@ use crate::backup::manifest::Manifest;
 use crate::backup::read_only::{ReadOnly, Readable};
 use crate::out::{Failure, Outcome};
 
-/// Contents of more bytes are none: as many as of a manifest and its places.
+/// The most bytes that contents may have: a manifest and the places of its pieces.
 const MAX_CONTENTS: usize = 2 << 30;
-/// Unpacked pieces that are kept, for reads of pages.
+/// Number of unpacked pieces that are kept, for reads of pages.
 const KEPT: usize = 8;
 
 /// A pack that was written to its end.
@@ -34,7 +34,8 @@ fn corrupt(what: String) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what)
 }
 
-/// The head of the pack in a file, if it has an end, which needs no key; and its bytes.
+/// The head of the pack in a file, and the file's length in bytes; an error if the pack has no end.
+/// Needs no key.
 pub fn look(path: &Path) -> Outcome<(Head, u64)> {
     let file = copy::open(path, OpenHow::READ)?;
     let fail = |e: io::Error| Failure::Request(format!("{}: {e}", path.display()));
@@ -128,7 +129,7 @@ impl Pack {
         Ok((Arc::new(pack), manifest))
     }
 
-    /// Reads, checks, unpacks. `number`: where it is known.
+    /// Reads, checks and unpacks a frame. `number`: the expected number, where it is known.
     fn frame(&self, at: u64, number: Option<u64>) -> io::Result<(Front, Vec<u8>)> {
         let mut frame = vec![0; FRONT];
         self.file.read_exact_at(&mut frame, at)?;
@@ -164,11 +165,11 @@ impl Pack {
     }
 }
 
-/// One file of a pack: what is not in it reads as zeros.
+/// One file of a pack; ranges that are not in the pack read as zeros.
 pub struct Packed {
     pack: Arc<Pack>,
     path: String,
-    /// By their offsets.
+    /// Ascending by offset.
     places: Vec<Place>,
 }
 
@@ -203,12 +204,12 @@ impl Readable for Packed {
 pub struct Stream<R: Read> {
     from: R,
     frames: Frames,
-    /// Bytes of whole frames so far, the head included.
+    /// Bytes of whole frames read so far, the head included.
     pub at: u64,
     number: u64,
 }
 
-/// What a stream came to.
+/// The result of reading a frame.
 pub enum Next {
     Frame(Vec<u8>),
     /// This is the last frame.
@@ -228,7 +229,7 @@ impl<R: Read> Stream<R> {
         Ok(Stream { from, at: frames.bytes.len() as u64, frames, number: 0 })
     }
 
-    /// The same pack, whose rest comes from elsewhere.
+    /// The same pack, whose rest is read from elsewhere.
     pub fn go_on<T: Read>(self, from: T) -> Stream<T> {
         Stream { from, frames: self.frames, at: self.at, number: self.number }
     }
@@ -243,7 +244,7 @@ impl<R: Read> Stream<R> {
     }
 
     /// # Errors
-    /// `UnexpectedEof`: it was cut off; `InvalidData`: it is damaged.
+    /// `UnexpectedEof`: the stream was cut off; `InvalidData`: it is damaged.
     pub fn next_frame(&mut self) -> io::Result<Next> {
         let mut frame = vec![0; FRONT];
         self.from.read_exact(&mut frame).map_err(|e| ended(e, self.at))?;

@@ -121,7 +121,7 @@ fn each_flipped_bit_and_each_missing_end_of_a_pack_is_noticed() {
             let mut damaged = bytes.clone();
             damaged[bit / 8] ^= 1 << (bit % 8);
             assert!(received(&damaged).is_err(), "bit {bit}");
-            // Files are slower.
+            // Tests with files are slower, so only some bits.
             if bit % 41 == 0 {
                 put(&path, &damaged);
                 assert!(contents(&path, key).is_err(), "bit {bit}");
@@ -162,7 +162,7 @@ fn frames_of_other_packs_and_in_another_order_are_refused() {
     for key in [None, Some(&key)] {
         let (one, two) = (
             pack(dir.path(), &format!("a{}", key.is_some()), key, None, 1),
-            // The same contents; with another id, or another salt.
+            // The same contents, with another id or another salt.
             pack(dir.path(), &format!("bb{}", key.is_some()), key, None, 1),
         );
         let path = dir.path().join("mixed");

@@ -1,8 +1,8 @@
 //! Writes a pack, from many threads.
 //!
-//! - BW1. Frames are written in the order of their numbers: a number is taken before a frame is made, and its thread waits for its turn. So at most one
-//!   frame a thread is in memory, however slow the reader of a pipe is.
-//! - BW2. After a failure nothing more is written, the end least of all, and nobody waits for a turn that does not come.
+//! - BW1. Frames are written in the order of their numbers. A thread takes a number before it makes the frame, and then waits for its turn. So
+//!   each thread has at most one frame in memory, however slow the reader of a pipe is.
+//! - BW2. After a failure nothing more is written, least of all the end, and no thread waits for a turn that does not come.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -16,7 +16,7 @@ use crate::backup::manifest::Manifest;
 /// The contents are written in parts of this many bytes.
 const PART: usize = 4 << 20;
 
-/// Where it goes.
+/// Where the pack is written.
 pub enum Out {
     File(Arc<dyn VfsFile>),
     Pipe(Box<dyn Write + Send>),
@@ -41,7 +41,7 @@ struct Turn {
     places: BTreeMap<String, Vec<Place>>,
 }
 
-/// A number that was taken (BW2).
+/// A number that a thread has taken (BW2).
 struct Ticket<'a> {
     packer: &'a Packer,
     number: u64,
@@ -88,7 +88,7 @@ impl Packer {
         Ticket { packer: self, number: turn.taken - 1, used: false }
     }
 
-    /// The backup has a file of this name, perhaps an empty one.
+    /// Records that the backup has a file of this name, which may stay empty.
     pub fn name(&self, path: &str) {
         self.lock().places.entry(path.to_string()).or_default();
     }
@@ -104,7 +104,7 @@ impl Packer {
         Ok(())
     }
 
-    /// Writes a frame when its turn has come (BW1) and returns where.
+    /// Writes a frame when its turn has come (BW1), and returns its position.
     fn append(&self, mut ticket: Ticket<'_>, frame: &[u8]) -> io::Result<u64> {
         let mut turn = self.lock();
         while turn.next != ticket.number && turn.failed.is_none() {
@@ -122,7 +122,7 @@ impl Packer {
         written.map(|()| at)
     }
 
-    /// Writes contents and end. All pieces are there, and the server has confirmed the pin. Returns the bytes of the whole pack.
+    /// Writes contents and end. The caller has written all pieces, and the server has confirmed the pin. Returns the bytes of the whole pack.
     pub fn finish(&self, manifest: Manifest) -> io::Result<u64> {
         let places = std::mem::take(&mut self.lock().places);
         let text = serde_json::to_vec(&Contents { manifest, places })?;

@@ -16,7 +16,7 @@ pub use server::{ServerArgs, Source};
 ///
 /// Reads slow logs, general logs, statements (one on each line) and captured traffic (pcap, pcapng,
 /// tcpdump's text) of MariaDB, MySQL and Percona Server, plain or packed with gzip or zstd, several
-/// files together in any order. What a file is, is recognised.
+/// files together in any order. The format of a file is recognised.
 ///
 /// Statements that differ only in their literals are one class. The report shows which classes take
 /// the server's time: first the profile, one line for each class, then a page for each, with its
@@ -25,8 +25,8 @@ pub use server::{ServerArgs, Source};
 /// Three recipes to copy (last night's slow log, a capture from a busy host, what changed since the
 /// deploy): docs/digest.md.
 ///
-/// Nothing is sent anywhere. No server is asked unless --slow-log-table, --digests or --processlist say so: then the
-/// input is what a running server tells, and nothing is written to it.
+/// Nothing is sent anywhere. No server is queried, except with --slow-log-table, --digests or --processlist: then the
+/// input comes from a running server, and nothing is written to it.
 #[derive(Args)]
 #[command(after_long_help = "Examples:\n  \
     frond digest /var/log/mysql/slow.log\n  \
@@ -48,11 +48,11 @@ pub struct DigestArgs {
     #[arg(value_hint = ValueHint::FilePath)]
     pub files: Vec<PathBuf>,
 
-    /// What the files are, if they are not recognised
+    /// The format of the files, if it is not recognised
     #[arg(long = "type", value_enum, value_name = "TYPE", help_heading = "Input")]
     pub format: Option<Format>,
 
-    /// Whose slow log it is, if that is not recognised
+    /// The server that wrote the slow log, if it is not recognised
     ///
     /// MariaDB stamps when a statement began, MySQL when it ended.
     #[arg(long, value_enum, help_heading = "Input")]
@@ -64,7 +64,7 @@ pub struct DigestArgs {
 
     /// The log holds one of N statements: log_slow_rate_limit=N
     ///
-    /// Percona Server writes the limit into the log, MariaDB does not. Calls, sums, shares and ranks are of all statements then.
+    /// Percona Server writes the limit into the log, MariaDB does not. Calls, sums, shares and ranks then cover all statements.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Input")]
     pub rate: Option<u32>,
 
@@ -132,7 +132,7 @@ pub struct DigestArgs {
     #[arg(long, default_value = "95%:20", value_name = "LIMIT", help_heading = "Classes")]
     pub limit: String,
 
-    /// Do not add what is slow but below the limit (p95 of 1 s or more, 10 calls or more; 100 classes at most)
+    /// Do not add slow classes below the limit (p95 of 1 s or more, 10 calls or more; 100 classes at most)
     #[arg(long, help_heading = "Classes")]
     pub no_outliers: bool,
 
@@ -186,7 +186,7 @@ pub struct DigestArgs {
     #[arg(long, value_name = "TIME", conflicts_with_all = ["compat", "follow"], help_heading = "Comparing")]
     pub diff_at: Option<String>,
 
-    /// Mask every literal, for reports that leave the house
+    /// Mask every literal, for reports that others will see
     ///
     /// Also in plans and fingerprints; warnings and texts of errors are left out. Names of users,
     /// hosts, databases and tables stay.

@@ -6,7 +6,7 @@ use clap::Args;
 
 use crate::connection::ConnectionArgs;
 
-/// What is asked of a server.
+/// The source on a running server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
     SlowLogTable,
@@ -26,7 +26,7 @@ pub struct ServerArgs {
     #[arg(long, group = "live", conflicts_with_all = ["files", "follow", "diff", "diff_at", "filter", "since", "until", "patterns"])]
     pub digests: bool,
 
-    /// Watch the processlist until --run-time or Ctrl-C: times are lower bounds, short statements are missed
+    /// Watch the processlist until --run-time or Ctrl-C; times are lower bounds, short statements are missed
     #[arg(long, group = "live", conflicts_with_all = ["files", "follow", "diff", "diff_at"])]
     pub processlist: bool,
 
@@ -43,7 +43,7 @@ pub struct ServerArgs {
 }
 
 impl ServerArgs {
-    /// What is asked for; `None`: files.
+    /// The source that was chosen; `None`: files.
     pub fn source(&self) -> Option<Source> {
         match (self.slow_log_table, self.digests, self.processlist) {
             (true, ..) => Some(Source::SlowLogTable),

@@ -54,7 +54,7 @@ impl std::fmt::Display for Way {
 /// A connected session.
 pub struct Server {
     conn: Conn,
-    /// What an account needs for the questions to come, as GRANT says it.
+    /// The privileges that the account needs, as GRANT names them.
     needs: &'static str,
     user: String,
     /// The server's own number of this connection.
@@ -94,7 +94,7 @@ impl Server {
         Server::open(args, port, needs, Some(READ_TIMEOUT))
     }
 
-    /// The same for statements that may take hours.
+    /// As `connect`, for statements that may take hours.
     pub fn patient(
         args: &ConnectionArgs,
         port: Option<u16>,
@@ -150,7 +150,7 @@ impl Server {
         let version = server.value("SELECT VERSION()")?.unwrap_or_default();
         server.mariadb = version.contains("MariaDB");
         server.name = format!("{version} at {way}");
-        // What is read here does not belong into what is read here.
+        // The queries of this program must not appear in the slow log that it reads.
         let _ = server.run("SET SESSION slow_query_log = 0");
         Ok(server)
     }
@@ -182,7 +182,7 @@ impl Server {
         result.map_err(|e| self.failure(&e))
     }
 
-    /// The same with the client's error.
+    /// As `rows`, with the client's error.
     #[allow(clippy::while_let_on_iterator)] // A `for` would own what may have to be left unread.
     fn rows_or_error(
         &mut self,
@@ -201,7 +201,8 @@ impl Server {
                 })
                 .collect();
             if !each(&row) {
-                // Dropping it would read the rest of what may be gigabytes; the connection ends with the program.
+                // Dropping it would read the rest of the result, perhaps gigabytes; the connection ends with the
+                // program.
                 std::mem::forget(result);
                 self.abandoned = true;
                 return Ok(());
@@ -257,7 +258,7 @@ impl Server {
             return Failure::Request(format!("the connection to {} failed: {error}", self.name));
         };
         let advice = match server.code {
-            // No privilege on a table, a column, or of a kind.
+            // A privilege on a table, on a column or of a kind is missing.
             1142 | 1143 | 1227 | 1044 => {
                 format!(": as an administrator, {}", grant(self.needs, &self.user))
             }
@@ -268,7 +269,7 @@ impl Server {
     }
 }
 
-/// What an account needs to ask for `source`.
+/// The privileges that an account needs to read `source`.
 pub fn needs(source: Source) -> &'static str {
     match source {
         Source::SlowLogTable => "SELECT ON mysql.slow_log",
@@ -277,12 +278,12 @@ pub fn needs(source: Source) -> &'static str {
     }
 }
 
-/// What lets `user` do what needs `what`.
+/// The GRANT statement that gives `user` the privileges `what`.
 pub fn grant(what: &str, user: &str) -> String {
     format!("GRANT {what} TO '{user}'@...")
 }
 
-/// Advice where no server answers.
+/// Advice for when no server answers.
 const THERE: &str = "; is the server running, and there? See --socket and --host";
 
 fn cannot_connect(error: &mysql::Error, way: &Way, user: &str) -> Failure {
@@ -295,7 +296,7 @@ fn cannot_connect(error: &mysql::Error, way: &Way, user: &str) -> Failure {
         }
         mysql::Error::MySqlError(e) => e.message.clone(),
         mysql::Error::IoError(e) => format!("{e}{THERE}"),
-        // The client's own text for these is a Rust value.
+        // For these errors the client's own text is the debug form of a Rust value.
         mysql::Error::DriverError(DriverError::CouldNotConnect(Some((_, what, kind)))) => {
             match kind {
                 ErrorKind::NotFound => format!("there is no such socket{THERE}"),

@@ -56,7 +56,7 @@ fn input(server: &Server, format: Format, bytes: u64) -> Vec<FileInfo> {
     vec![FileInfo { name: server.name.clone(), format: Some(format), bytes }]
 }
 
-/// Statements that the server leaves out of its slow log, which the table does not show.
+/// Statements that the server leaves out of its slow log; the table does not show that they are missing.
 #[derive(Default)]
 struct Sampling {
     rate: Option<u32>,
@@ -74,7 +74,8 @@ impl Sampling {
             ));
         }
         let filter = server.value("SELECT @@global.log_slow_filter")?.unwrap_or_default();
-        // No statement came from the query cache: so the log has every statement.
+        // With query_cache_miss in the filter: no statement comes from the query cache, so the log has every
+        // statement.
         if !filter.is_empty() && !filter.split(',').any(|word| word == "query_cache_miss") {
             sampling.notes.push(format!(
                 "log_slow_filter is {filter} now: the server logs no other statements, however slow they are."
@@ -99,7 +100,7 @@ fn slow_log_table(
     let long = variable(server, "long_query_time")?;
     let columns = server.columns("mysql", "slow_log")?;
     let has = |name: &str| columns.is_empty() || columns.contains(&name.to_ascii_uppercase());
-    // Statements that began before `since` are not wanted; MySQL's stamps are of their ends.
+    // Statements that began before `since` are unwanted; MySQL's stamps give their ends.
     let stamped = match settings.stamped {
         Stamped::Detect if server.mariadb => Stamped::Start,
         Stamped::Detect => Stamped::End,
@@ -190,7 +191,7 @@ fn totals(
             true
         };
         server.rows(&question, &mut add)?;
-        // The digests are worth a report without the rest.
+        // A report of the digests is worth making without the rest.
         if unread.is_none() {
             unread = server.rows(&events_question, &mut add).err();
         }
@@ -249,7 +250,7 @@ fn watch(
             true
         });
         if let Err(failure) = result {
-            // What was seen so far is worth a report.
+            // Once the list was read at least once, a report is worth making.
             if tracker.looks() == 1 {
                 return Err(failure);
             }

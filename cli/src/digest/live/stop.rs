@@ -1,6 +1,6 @@
-//! Ctrl-C while a server is watched: the first ends the watching, and the report is written; a
-//! second one ends the program, if it comes later than [`AGAIN`]: `timeout` and some shells send
-//! the signal to the program and again to its process group.
+//! Ctrl-C while a server is watched: the first ends the watching, and the report is written. A
+//! second one ends the program, but only if it comes later than [`AGAIN`]: `timeout` and some
+//! shells send the signal twice, to the program and to its process group.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
@@ -19,7 +19,7 @@ pub struct Stop {
 }
 
 impl Stop {
-    /// From now on, and for at most `time`.
+    /// Stops at a signal from now on, and after `time` at the latest.
     #[allow(clippy::disallowed_methods)] // The thread that takes signals is none of the engine's.
     pub fn after(time: Option<Duration>) -> Stop {
         let asked = Arc::new(AtomicBool::new(false));
@@ -43,7 +43,7 @@ impl Stop {
         self.asked.load(Ordering::Relaxed) || self.until.is_some_and(|until| now() >= until)
     }
 
-    /// Sleeps until `then` or until it is time to stop; true if it is.
+    /// Sleeps until `then`, or until it is time to stop; true if it is time to stop.
     #[allow(clippy::disallowed_methods)] // A signal handler can wake no condition.
     pub fn sleep_until(&self, then: Instant) -> bool {
         const SLICE: Duration = Duration::from_millis(50);
@@ -61,7 +61,7 @@ impl Stop {
     }
 }
 
-/// A clock for waiting, not the engine's.
+/// The clock for waiting; it is not the engine's.
 #[allow(clippy::disallowed_methods)]
 pub fn now() -> Instant {
     Instant::now()

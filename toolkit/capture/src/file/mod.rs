@@ -9,9 +9,9 @@
 //! - CF1. A format's `step` reads only the bytes it is given and returns how many it used; it keeps
 //!   no reference. [`Reader`] keeps the rest for the next call.
 //! - CF2. No length in a file makes the reader keep more than [`LIMIT`] bytes: a longer record is damage.
-//! - CF3. Damage is reported with its place and its whole size, never silently skipped. A pcap
-//!   file goes on where several records in a row fit (`resume`), and text at the next line with a
-//!   time; damage in pcapng ends the file.
+//! - CF3. Damage is reported with its place and its whole size, never silently skipped. In a pcap
+//!   file reading continues where several records in a row fit (`resume`), in text at the next line with
+//!   a time; damage in pcapng ends the file.
 //!
 //! Not here: the contents of a packet (`packet`).
 
@@ -53,7 +53,7 @@ pub fn recognise(head: &[u8]) -> Option<Format> {
     }
 }
 
-/// Why a file of tcpdump that begins with `head` is not a capture, and what to do; `None`: it is a
+/// Why output of tcpdump that begins with `head` cannot be used, and what to do; `None`: it is a
 /// capture or another file.
 pub fn lacking(head: &[u8]) -> Option<&'static str> {
     Text::lacking(head)
@@ -101,21 +101,21 @@ pub(super) struct Reader {
     offset: u64,
     /// The file is no capture.
     broken: bool,
-    /// The damage from `offset` on that is being skipped.
+    /// The damage that is being skipped; it starts at `offset`.
     passing: Option<Passing>,
     /// The first damage, reported when the file ends.
     damage: Option<Damage>,
     /// Time of the last packet.
     last: Option<i64>,
     packets: u64,
-    /// Seconds to subtract from text times: text has the zone of the machine it was made on.
+    /// Seconds to subtract from times in text, which are in the zone of the machine that printed them.
     text_zone: i32,
     pub(super) told: Told,
 }
 
 #[derive(Clone, Copy)]
 struct Passing {
-    /// Offset of its begin.
+    /// Offset of the first damaged byte.
     from: u64,
 }
 
@@ -124,7 +124,7 @@ struct Damage {
     what: String,
     places: u64,
     bytes: u64,
-    /// The file was read on behind it.
+    /// Reading continued behind the damage.
     resumed: bool,
 }
 
@@ -162,8 +162,8 @@ impl Reader {
         }
     }
 
-    /// The bytes from here on are those of file number `file`. [`Reader::end`] has yielded the rest
-    /// of the file before.
+    /// The following bytes are those of file number `file`. The caller has ended the file before with
+    /// [`Reader::end`].
     pub(super) fn begin(&mut self, file: u32) {
         self.parser = None;
         self.rest.clear();
@@ -218,7 +218,7 @@ impl Reader {
             self.passed(passing, sink);
         } else if used < rest.len() {
             self.skip(rest.len() - used, SkipReason::Cut, sink);
-            // Blanks alone are no capture that ends early.
+            // A file of blanks is not a truncated capture.
             if self.packets == 0 && self.parser.is_some() {
                 self.broken = true;
                 return Err("the capture ends within its first packet".to_string());
@@ -230,7 +230,7 @@ impl Reader {
         }
     }
 
-    /// The damage ends before `self.offset`.
+    /// Reports damage that ends before `self.offset`.
     fn passed(&mut self, passing: Passing, sink: &mut dyn Sink) {
         let bytes = self.offset - passing.from;
         sink.skip(Skip { place: self.place(passing.from), bytes, why: SkipReason::BadPacket });
@@ -239,7 +239,7 @@ impl Reader {
         }
     }
 
-    /// The bytes behind `self.offset` cannot be read.
+    /// Handles bytes at `self.offset` that cannot be read.
     #[cold]
     fn damaged(&mut self, what: &str) {
         let at = self.offset;
@@ -285,7 +285,7 @@ impl Reader {
                 used += done;
                 self.offset += done as u64;
                 if found == Found::NotBefore(done) {
-                    // At the end nothing more comes.
+                    // At the end of the file nothing more comes.
                     if ended {
                         self.offset += (bytes.len() - used) as u64;
                         used = bytes.len();
@@ -368,7 +368,7 @@ pub(crate) mod tests {
         pub wire_length: u32,
     }
 
-    /// Everything in `file`, fed in pieces of `piece` bytes, with the damage and the skips.
+    /// Reads all of `file` in pieces of `piece` bytes; returns the packets, the damage and the skips.
     pub(crate) fn read_all(
         file: &[u8],
         piece: usize,

@@ -29,7 +29,7 @@ impl Pcap {
         [be32(head, 0), le32(head, 0)].iter().flatten().any(|m| magics.contains(m))
     }
 
-    /// For a file that begins with `head`, of which `recognise` was true.
+    /// The parser for a file that begins with `head`, for which `recognise` returned true.
     pub(super) fn new(head: &[u8]) -> Result<Self, String> {
         let cut = || "the capture ends within its first 24 bytes: it holds no packet".to_string();
         let little = le32(head, 0).ok_or_else(cut)?;
@@ -95,7 +95,7 @@ impl Pcap {
         })
     }
 
-    /// The record of this header at the begin of `bytes`.
+    /// The record with this header at the beginning of `bytes`.
     #[inline]
     pub(super) fn record<'a>(&self, header: &Header, bytes: &'a [u8], offset: u64) -> Step<'a> {
         let Some(data) = bytes.get(self.record_header..header.whole) else {
@@ -112,10 +112,10 @@ impl Pcap {
     }
 }
 
-/// Nanoseconds.
+/// A second in nanoseconds.
 const SECOND: i64 = 1_000_000_000;
 
-/// Of a record.
+/// The header of a record.
 #[derive(Clone, Copy)]
 pub(super) struct Header {
     pub time: i64,
@@ -128,7 +128,7 @@ pub(super) struct Header {
 }
 
 impl Header {
-    /// False for headers that no program writes: a fraction of more than a second, or a packet of
+    /// False for headers that no program writes: a fraction above one second, or a packet of
     /// no bytes on the wire (a hole in a file reads as zeros).
     #[inline]
     pub(super) fn is_possible(&self) -> bool {

@@ -4,7 +4,7 @@
 //! are multiples of 4. A section header block has the byte order of the section, and the interface
 //! blocks after it number the interfaces from 0. Packets are in enhanced packet blocks, in the
 //! obsolete packet blocks, or in simple packet blocks, which have no time and are only counted.
-//! Interface statistics have the number of packets that the capturing side lost. Other blocks are skipped.
+//! Interface statistics say how many packets the capturing side lost. Other blocks are skipped.
 //!
 //! Times count units of `if_tsresol`: a power of ten, or of two if its upper bit is set;
 //! `if_tsoffset` seconds are added.
@@ -186,7 +186,7 @@ impl Pcapng {
     }
 }
 
-/// A stamp in units of `resolution` as nanoseconds since the epoch; absurd ones saturate.
+/// Converts a stamp in units of `resolution` to nanoseconds since the epoch; absurd values saturate.
 fn nanoseconds(stamp: u64, resolution: u8, offset: i64) -> i64 {
     let base = match resolution {
         6 => i64::try_from(stamp).ok().and_then(|s| s.checked_mul(1000)),

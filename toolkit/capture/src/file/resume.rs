@@ -1,10 +1,10 @@
 //! Finding the next record in a damaged pcap file.
 //!
-//! Records have no mark to look for. But a record's header says how long it is, and behind it is the next:
-//! bytes at which [`CHAIN`] records in a row have possible lengths, times near those before the damage, and
-//! packets whose headers can be read, are records. (At random, one place in about 2^100 is so; a single header
-//! that looks possible is found in any large file.) A capture that was itself sent over the network looks the
-//! same, but its times are hardly near.
+//! Records have no mark to look for. But a record's header gives its length, and the next record follows it.
+//! Bytes are taken for records if [`CHAIN`] records in a row have possible lengths, times near those before
+//! the damage, and packets whose headers can be read. (Of random places about one in 2^100 looks so; a single
+//! header that looks possible is found in any large file.) A capture that was itself sent over the network
+//! looks the same, but its times are hardly near.
 
 use super::pcap::Pcap;
 use super::step::Step;
@@ -14,10 +14,11 @@ use crate::packet::{self, Other};
 const CHAIN: usize = 4;
 const CHAIN_AT_END: usize = 2;
 
-/// Longer records are not considered: libpcap's own limit.
+/// Longer records are not considered: this is libpcap's own limit.
 const LONGEST: usize = 256 << 10;
 
-/// Nanoseconds between the times of a chain and what was before: an hour back, as clocks jump, and a day on.
+/// How far the first time of a chain may lie from the last one before the damage, in nanoseconds: an hour
+/// back, as clocks jump, and a day on.
 const BACK: i64 = 3_600_000_000_000;
 const ON: i64 = 24 * BACK;
 
@@ -26,7 +27,7 @@ const ON: i64 = 24 * BACK;
 pub(super) enum Found {
     /// Number of bytes before the next record.
     At(usize),
-    /// This many bytes have no record; behind them more bytes are needed.
+    /// The first so many bytes hold no record; more bytes are needed to decide about the rest.
     NotBefore(usize),
 }
 

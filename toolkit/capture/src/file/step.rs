@@ -1,10 +1,10 @@
-//! What a format's parser gives, one step at a time.
+//! The result of one step of a format's parser.
 
 /// The longest record that is read. The largest packet of Linux is 512 KiB (big TCP); a longer
 /// record is damage.
 pub(super) const LIMIT: usize = 8 << 20;
 
-/// The header with which the bytes of a packet begin.
+/// The header that a packet's bytes begin with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Link {
     Ethernet,
@@ -15,7 +15,7 @@ pub(crate) enum Link {
     Raw,
     /// Four bytes of address family, then an IP header: BSD loopback.
     Loopback,
-    /// Hexadecimal text does not say which: found by trying.
+    /// Hexadecimal text does not name the link layer: it is found by trying.
     Unknown,
 }
 
@@ -40,8 +40,8 @@ pub(crate) struct Packet<'a> {
     pub link: Link,
     /// The captured bytes.
     pub data: &'a [u8],
-    /// How long the packet was; at least `data.len()`. For text that is `data.len()`: the IP header
-    /// knows the rest.
+    /// The length of the packet on the wire; at least `data.len()`. For text it is `data.len()`:
+    /// the IP header has the true length.
     pub wire_length: u32,
     /// Offset in the file of the packet's record.
     pub offset: u64,
@@ -51,11 +51,11 @@ pub(crate) struct Packet<'a> {
 #[derive(Debug)]
 pub(super) enum Step<'a> {
     Packet(Packet<'a>, usize),
-    /// This many bytes have no packet.
+    /// So many bytes without a packet.
     Pass(usize),
-    /// This many bytes are, or should be, a packet, but not a readable one.
+    /// So many bytes that are, or should be, a packet, but an unreadable one.
     Bad(usize),
-    /// More bytes are needed: at least this many in all.
+    /// More bytes are needed: this many in all, or more.
     More(usize),
     /// Nothing after this position can be read.
     Broken(&'static str),

@@ -7,11 +7,11 @@
 //!     0x0000:  4500 003c 283b 4000 4006 147f 7f00 0001  E..<(;@.@.......
 //! ```
 //!
-//! The description is not read: names, services and `-q` change it, and the bytes say all of it. So
-//! a file whose descriptions were changed by hand keeps the addresses that were captured.
+//! The description is not read: names, services and `-q` change it, and the bytes have all of it.
+//! So a file whose descriptions were edited keeps the addresses that were captured.
 //!
 //! Times of `-tttt` are in the zone of the machine that printed them; the reader subtracts the zone
-//! it was told.
+//! that its caller gave it.
 
 use super::{Link, Packet, Step};
 
@@ -28,7 +28,7 @@ pub(super) struct Text {
 /// Longer packets do not exist; further lines are not kept.
 const LONGEST_PACKET: usize = 1 << 20;
 
-/// Longer lines do not exist either; a file without line ends is given up after this.
+/// Longer lines do not exist either; without a line end within this, reading the file is given up.
 const LONGEST_LINE: usize = 1 << 16;
 
 impl Text {
@@ -36,7 +36,7 @@ impl Text {
         Text { zone, data: Vec::new(), time: None, offset: 0, damaged: false }
     }
 
-    /// A line with a time, and before the next such line one with bytes.
+    /// True if there is a line with a time, and a line with bytes before the next such line.
     pub(super) fn recognise(head: &[u8]) -> bool {
         let mut lines = head.split(|b| *b == b'\n').skip_while(|l| l.trim_ascii().is_empty());
         let Some(first) = lines.next() else { return false };
@@ -47,7 +47,7 @@ impl Text {
                 .any(|line| hex_line(line).is_some_and(|(at, _)| at == 0))
     }
 
-    /// What is missing in tcpdump's text, with what to do; `None`: it is other text.
+    /// What tcpdump's text lacks, and what to do; `None`: it is other text.
     pub(super) fn lacking(head: &[u8]) -> Option<&'static str> {
         let mut lines = head.split(|b| *b == b'\n');
         let line = lines.by_ref().map(<[u8]>::trim_ascii).find(|line| !line.is_empty())?;
@@ -101,7 +101,8 @@ impl Text {
                 used += whole;
                 continue;
             };
-            // The packet before this line is complete; if it was yielded, the line is read again.
+            // This line completes the packet before it. If that packet is yielded now, the line is
+            // read again.
             let before = self.time.take();
             if let Some(before) = before {
                 if self.damaged {
@@ -118,7 +119,7 @@ impl Text {
         }
     }
 
-    /// Yields the collected bytes; they are kept until the next packet's line is read.
+    /// Yields the collected bytes; they stay until the next packet's line is read.
     fn packet(&mut self, time: i64, used: usize) -> Step<'_> {
         let packet = Packet {
             time,
@@ -136,7 +137,7 @@ impl Text {
         Step::Bad(used)
     }
 
-    /// Seconds since the epoch (`-tt`) have no zone.
+    /// The zone to subtract: seconds since the epoch (`-tt`) have none.
     fn zone_of(&self, line: &[u8]) -> i64 {
         if line.get(4) == Some(&b'-') {
             i64::from(self.zone) * 1_000_000_000
@@ -210,7 +211,7 @@ fn hex_line(line: &[u8]) -> Option<(usize, &[u8])> {
     (colon > 0).then(|| (at, &hex[blank..]))
 }
 
-/// The time a line begins with, in nanoseconds: `YYYY-MM-DD HH:MM:SS.f` or `SECONDS.f`.
+/// The time at the beginning of a line, in nanoseconds: `YYYY-MM-DD HH:MM:SS.f` or `SECONDS.f`.
 fn time(line: &[u8]) -> Option<i64> {
     if !line.first()?.is_ascii_digit() {
         return None;
@@ -235,7 +236,8 @@ fn time(line: &[u8]) -> Option<i64> {
     nanos(seconds, fraction(&line[dot..])?)
 }
 
-/// `None` for times at which nobody captured anything: no difference of two others overflows.
+/// Nanoseconds; `None` for times at which nobody captured anything, so that differences of times
+/// cannot overflow.
 fn nanos(seconds: i64, fraction: i64) -> Option<i64> {
     const LONG: i64 = 140 * 366 * 86400;
     (-LONG..LONG).contains(&seconds).then(|| seconds * 1_000_000_000 + fraction)
@@ -259,7 +261,7 @@ fn fraction(text: &[u8]) -> Option<i64> {
 
 /// Days since 1970-01-01 of a date of the Gregorian calendar.
 fn days(year: i64, month: i64, day: i64) -> i64 {
-    // Years begin in March here, so that the leap day is a year's last.
+    // Here years begin in March, so that a leap day is the last day of its year.
     let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
     let century_days = year * 365 + year / 4 - year / 100 + year / 400;
     century_days + (month * 153 + 2) / 5 + day - 1 - 719_468

@@ -1,4 +1,5 @@
-//! One connection in the table: whether it is MySQL's, which side is the client, when it ends.
+//! One connection in the table: whether it speaks the MySQL protocol, which side is the client,
+//! when it ends.
 
 use super::order::List;
 use crate::mysql::{is_greeting, is_statement, Attached, Session};
@@ -11,15 +12,15 @@ use std::net::Ipv6Addr;
 /// Segments with payload that are tested before a connection on another port is ignored.
 const TRIES: u8 = 8;
 
-/// Nanoseconds after its end in which late packets of a connection may arrive. A system keeps its
-/// ports from being used again for a minute (RFC 9293, TIME-WAIT).
+/// Nanoseconds after the end of a connection in which its late packets may arrive. A system does
+/// not reuse the ports for a minute (RFC 9293, TIME-WAIT).
 const LATE: i64 = 60_000_000_000;
 
 /// The smaller endpoint first.
 pub(super) type Key = (Endpoint, Endpoint);
 
 enum State {
-    /// Not known to be MySQL's or not; this many segments were tested.
+    /// The protocol is not yet known; this many segments were tested.
     Candidate {
         opened: Option<i64>,
         tries: u8,
@@ -27,7 +28,7 @@ enum State {
     Active(Box<Session>),
     /// Ended or ignored.
     Closed,
-    /// Closed to free memory: its next bytes begin it again.
+    /// Closed to free memory: its next bytes start it again.
     Evicted,
     /// Not among the sampled ones.
     NotChosen,
@@ -69,14 +70,16 @@ impl Flow {
         }
     }
 
-    /// The connection began before the capture, and `to_server` says which side `segment` is of.
+    /// Starts in the middle of a connection that began before the capture; `to_server` gives the
+    /// direction of `segment`.
     pub(super) fn join(&mut self, segment: &Segment<'_>, to_server: bool, output: &mut Output<'_>) {
         let client = if to_server { segment.from } else { segment.to };
         self.first_is_client = Some(self.key.0 == client);
         self.activate(None, output);
     }
 
-    /// One segment of the connection, or of an earlier or a later one between the same ports.
+    /// Handles one segment of the connection, or of an earlier or a later one between the same
+    /// ports.
     #[inline]
     pub(super) fn segment(&mut self, segment: &Segment<'_>, output: &mut Output<'_>) {
         if segment.flags & SYN != 0 {
@@ -118,7 +121,7 @@ impl Flow {
         time.saturating_sub(self.last) < LATE
     }
 
-    /// A connection without payload (a flood of SYNs, a health check) is not counted.
+    /// Counts the connection, unless it never had a payload (a flood of SYNs, a health check).
     #[cold]
     fn count(&mut self, output: &mut Output<'_>) {
         match self.state {
@@ -130,7 +133,7 @@ impl Flow {
         output.counts.connections += 1;
     }
 
-    /// The cost of forgetting it.
+    /// The list for the connection, by the cost of forgetting it.
     #[inline]
     pub(super) fn list(&self) -> List {
         match self.state {
@@ -152,7 +155,7 @@ impl Flow {
         }
     }
 
-    /// A SYN: the begin of a connection, perhaps of another one than before.
+    /// Handles a SYN: the beginning of a connection, perhaps of another one than before.
     fn synchronise(&mut self, segment: &Segment<'_>, output: &mut Output<'_>) {
         let answer = segment.flags & ACK != 0;
         let client = if answer { segment.to } else { segment.from };
@@ -189,8 +192,8 @@ impl Flow {
         }
     }
 
-    /// A packet of a closed connection: it is late, or it belongs to the next connection between
-    /// the same ports, whose first packets were lost.
+    /// Handles a packet of a closed connection. It is late, or it belongs to the next connection
+    /// between the same ports, whose first packets were lost.
     #[cold]
     fn reopen(&mut self, segment: &Segment<'_>, output: &mut Output<'_>) {
         let side = self.side(segment);
@@ -226,7 +229,7 @@ impl Flow {
         }
     }
 
-    /// Is this connection on some other port MySQL's?
+    /// Tests whether this connection on some other port speaks the MySQL protocol.
     #[cold]
     fn look(&mut self, segment: &Segment<'_>, output: &mut Output<'_>) {
         let State::Candidate { opened, tries } = &mut self.state else { return };
@@ -256,7 +259,7 @@ impl Flow {
         }
     }
 
-    /// Begins to read the connection, if it is among those chosen.
+    /// Starts to read the connection, if it is one of the chosen ones.
     fn activate(&mut self, opened: Option<i64>, output: &mut Output<'_>) {
         let client = self.client();
         output.counts.see_port(self.server().port);
@@ -295,7 +298,7 @@ impl Flow {
         }
     }
 
-    /// Frees memory that it does not need.
+    /// Frees memory that the connection can do without.
     pub(super) fn forget(&mut self, output: &mut Output<'_>) {
         if let State::Active(session) = &mut self.state {
             session.forget(output);

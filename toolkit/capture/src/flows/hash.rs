@@ -1,5 +1,5 @@
-//! A fast hash for keys of a few words, keyed by a random number: chosen addresses cannot make the
-//! table slow.
+//! A fast hash for keys of a few words. A random number keys it, so that an attacker cannot choose
+//! addresses that make the table slow.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 

@@ -1,10 +1,10 @@
 //! The table of connections: which side is the client, and which session gets a segment.
 //!
-//! The server's side of a connection is the one with a known port, the one that a SYN is sent to,
-//! or, on other ports, the one that greets as a server does or is sent statements.
+//! The server's side of a connection is the side with a known port or the side that a SYN is sent
+//! to. On other ports it is the side that sends a server's greeting or that receives statements.
 //!
 //! Nothing expires by time: a connection of a pool, or one with a long statement, may be silent for
-//! hours. When space is needed, the connection that has been longest without a packet is removed.
+//! hours. When space is needed, the connection that has been silent longest is removed.
 //!
 //! Invariants
 //!
@@ -70,9 +70,9 @@ impl Flows {
         }
     }
 
-    /// The capture ends: all connections do.
+    /// The capture ends, and with it all connections.
     pub(super) fn finish(&mut self, output: &mut Output<'_>) {
-        // The oldest first, so that the order does not depend on the table.
+        // The oldest first, so that the order does not depend on the hash table.
         for list in [List::Cheap, List::Working] {
             let mut index = self.order.oldest(list);
             while index != NONE {
@@ -85,7 +85,7 @@ impl Flows {
 
     #[inline]
     fn find(&self, key: &Key) -> Option<u32> {
-        // Packets come in bursts of one connection.
+        // Bursts of packets belong to one connection.
         let newest = self.order.newest(List::Working);
         match self.flows.get(newest as usize) {
             Some(flow) if flow.key == *key => Some(newest),
@@ -93,7 +93,7 @@ impl Flows {
         }
     }
 
-    /// An entry for a new connection. `None`: it is not to be read.
+    /// An entry for a new connection. `None`: the connection is not to be read.
     #[cold]
     fn begin(&mut self, key: Key, segment: &Segment<'_>, output: &mut Output<'_>) -> Option<u32> {
         let known = |port| output.options.is_server(port);
@@ -130,10 +130,10 @@ impl Flows {
         Some(index)
     }
 
-    /// Closes connections until their buffers fit again, beginning with the longest idle.
+    /// Closes connections until their buffers fit again, starting with the longest idle.
     #[cold]
     fn shrink(&mut self, output: &mut Output<'_>) {
-        // Some more than necessary, so that not every packet does this.
+        // Frees somewhat more than necessary, so that not every packet does this.
         let goal = output.options.most_memory / 8 * 7;
         let steps: [fn(&mut Flow, &mut Output<'_>); 2] = [Flow::forget, Flow::evict];
         for (step, list) in steps.iter().flat_map(|s| [(s, List::Cheap), (s, List::Working)]) {
@@ -146,7 +146,7 @@ impl Flows {
                     flow.memory = flow.count_memory();
                     self.memory += flow.memory;
                 }
-                // It stays in its list until its next packet, or until its space is needed.
+                // The entry stays in its list until its next packet, or until its space is needed.
                 index = self.order.newer(index);
             }
         }

@@ -26,7 +26,7 @@ struct Ends {
     count: usize,
 }
 
-/// Numbers from 0, each in one of the lists.
+/// Indexes from 0, each in one of the lists.
 #[derive(Debug)]
 pub(super) struct Order {
     links: Vec<Link>,
@@ -39,7 +39,7 @@ impl Order {
         Order { links: Vec::new(), ends: [ends, ends] }
     }
 
-    /// Adds a number, which is returned, as the newest of `list`.
+    /// Adds an index as the newest of `list`, and returns it.
     pub(super) fn push(&mut self, list: List) -> u32 {
         let index = self.links.len() as u32;
         self.links.push(Link { list, newer: NONE, older: NONE });
@@ -64,7 +64,7 @@ impl Order {
         self.ends[list as usize].oldest
     }
 
-    /// The one after `index`, towards the newest of its list.
+    /// The index after `index`, towards the newest of its list.
     pub(super) fn newer(&self, index: u32) -> u32 {
         self.links[index as usize].newer
     }

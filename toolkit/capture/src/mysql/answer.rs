@@ -1,10 +1,10 @@
 //! The meaning of a server's packets, from the first to the last of an answer.
 //!
-//! Capabilities need not be known: a connection may have begun before the capture. Where the
-//! protocol has two forms, the packets tell which one is used. An EOF packet has at most 5 bytes,
-//! the OK packet that replaced it at least 7. A column count with one more byte before or behind it
-//! is sent to clients that do not need the columns again. If one answer shows how EOF packets are
-//! used, that holds for the connection ([`Dialect`]).
+//! The capabilities may be unknown, because a connection may have begun before the capture. Where
+//! the protocol has two forms, the packets tell which one is used. An EOF packet has at most 5
+//! bytes, the OK packet that replaced it at least 7. A column count with one more byte before or
+//! behind it is sent to clients that do not need the columns again. Once an answer shows how EOF
+//! packets are used, that holds for the connection ([`Dialect`]).
 //!
 //! Invariants
 //!
@@ -15,13 +15,14 @@
 use super::cursor::Cursor;
 use super::words::{status, Command};
 
-/// Bytes of a packet's payload that are kept at most: an error's text is the longest that matters.
+/// At most this many bytes of a packet's payload are kept: the longest that matters is an error's
+/// text.
 pub(super) const HEAD: usize = 600;
 
-/// A payload of this length goes on in the next packet.
+/// A payload of this length is continued in the next packet.
 pub(super) const LONGEST: u32 = 0xff_ffff;
 
-/// The longest EOF packet; of old protocols it is one byte.
+/// The longest EOF packet; in old protocols it is one byte.
 const LONGEST_EOF: u32 = 5;
 
 /// Known properties of the connection's protocol.
@@ -65,7 +66,7 @@ pub(super) enum Verdict {
     More,
     /// The last packet.
     Done,
-    /// The last packet, or the last but one: an EOF may follow on connections not yet known.
+    /// The last packet, or the last but one: if the dialect is not yet known, an EOF may follow.
     DoneUnlessEof,
     /// The server reports progress of a long statement; the answer has not begun.
     Progress,
@@ -74,7 +75,7 @@ pub(super) enum Verdict {
     Nonsense,
 }
 
-/// The identifier and the number of parameters that the server gave a statement.
+/// The identifier that the server gave a statement, and its number of parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Prepared {
     pub id: u32,
@@ -84,7 +85,7 @@ pub(super) struct Prepared {
 #[derive(Debug)]
 pub(super) struct Answer {
     expect: Expect,
-    /// The last payload was of the largest length, so the next packet goes on with it.
+    /// The last payload had the largest length, so the next packet continues it.
     continued: bool,
     pub rows: u64,
     pub results: u32,
@@ -133,8 +134,8 @@ impl Answer {
         Answer::to(Command::ChangeUser)
     }
 
-    /// One packet: the length of its payload and its first bytes (at least [`HEAD`], if it has as
-    /// many).
+    /// Reads one packet: the length of its payload and its first bytes (at least [`HEAD`], if it
+    /// has so many).
     #[inline]
     pub(super) fn packet(&mut self, length: u32, head: &[u8], dialect: &mut Dialect) -> Verdict {
         if self.continued {
@@ -143,7 +144,7 @@ impl Answer {
         }
         self.continued = length == LONGEST;
         let Some(&first) = head.first() else {
-            // An empty payload is a row of no columns at best; a server sends none.
+            // Only a row of no columns could be empty, and servers send no such row.
             return Verdict::Nonsense;
         };
         if first == 0xff {
@@ -185,7 +186,7 @@ impl Answer {
             },
             Expect::Login => match first {
                 0 => self.last(length, head),
-                // Another method or more data; the client replies.
+                // Another authentication method, or more data; the client replies.
                 1 | 0xfe => Verdict::More,
                 _ => Verdict::Nonsense,
             },
@@ -234,7 +235,7 @@ impl Answer {
         if columns == 0 && parameters == 0 {
             return Verdict::Done;
         }
-        // MySQL, where both sides can do without definitions.
+        // MySQL: both sides agreed to leave out the definitions.
         if head.get(12) == Some(&0) {
             return Verdict::Done;
         }
@@ -310,7 +311,7 @@ impl Answer {
     fn ok(&mut self, head: &[u8]) {
         let mut cursor = Cursor::new(head.get(1..).unwrap_or_default());
         let (Some(affected), Some(insert_id)) = (cursor.length(), cursor.length()) else { return };
-        // At the end of rows the same packet has another first byte, and no count that matters.
+        // At the end of rows the same packet has another first byte, and its count does not matter.
         if head.first() == Some(&0) {
             self.affected = Some(self.affected.unwrap_or(0).saturating_add(affected));
             self.insert_id = insert_id;
@@ -343,7 +344,7 @@ impl Answer {
 }
 
 /// The number of columns, and whether their definitions follow. Two bytes mean that both sides can
-/// do without definitions. Their order tells which of the two forms it is: no result has 0 columns.
+/// leave definitions out. Their order tells the two forms apart, since no result has 0 columns.
 fn column_count(head: &[u8]) -> Option<(u64, bool)> {
     let counted = |bytes| {
         let mut cursor = Cursor::new(bytes);
@@ -448,7 +449,7 @@ mod tests {
         assert_eq!((dialect.deprecate_eof, end), (Some(false), Verdict::Done));
         let (_, dialect, end) = last(Command::Prepare, &[ok, COLUMN, COLUMN, COLUMN]);
         assert_eq!((dialect.deprecate_eof, end), (Some(true), Verdict::Done));
-        // Only one list: whether an EOF follows is not known.
+        // There is only one list: it is unknown whether an EOF follows.
         let only: &[u8] = &[0, 7, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0];
         assert_eq!(last(Command::Prepare, &[only, COLUMN]).2, Verdict::DoneUnlessEof);
         let none: &[u8] = &[0, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
@@ -474,7 +475,7 @@ mod tests {
     fn a_column_count_tells_its_form() {
         assert_eq!(column_count(&[7]), Some((7, true)));
         assert_eq!(column_count(&[0xfc, 0, 3]), Some((768, true)));
-        // Of one column both forms say the same.
+        // For one column both forms are the same bytes.
         assert_eq!(column_count(&[1, 1]), Some((1, true)));
         assert_eq!(column_count(&[1, 0]), Some((1, false)));
         assert_eq!(column_count(&[0, 1]), Some((1, false)));

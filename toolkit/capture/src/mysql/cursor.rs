@@ -1,4 +1,4 @@
-//! Reading the protocol's fields from untrusted bytes: every read returns `None` past the end.
+//! Reads the protocol's fields from untrusted bytes: every read past the end returns `None`.
 
 use crate::bytes::{le16, le24, le32, le64};
 
@@ -38,7 +38,7 @@ impl<'a> Cursor<'a> {
         le64(self.bytes(8)?, 0)
     }
 
-    /// A length-encoded integer; the byte for NULL (0xfb) and 0xff are none.
+    /// A length-encoded integer; `None` for the byte for NULL (0xfb) and for 0xff.
     pub(super) fn length(&mut self) -> Option<u64> {
         match self.u8()? {
             0xfb | 0xff => None,
@@ -49,7 +49,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Bytes after their length-encoded count.
+    /// Bytes behind their length-encoded count.
     pub(super) fn string(&mut self) -> Option<&'a [u8]> {
         let count = self.length()?;
         self.bytes(usize::try_from(count).ok()?)

@@ -1,18 +1,18 @@
-//! Cutting one direction's bytes into the protocol's packets: a header of length (3) and sequence
+//! Cuts one direction's bytes into the protocol's packets: a header of length (3) and sequence
 //! number (1), then the payload.
 //!
 //! Invariants
 //!
 //! - FR1. A packet within one segment is yielded in place; only packets that span segments are
 //!   copied, and no more of them than the given limit.
-//! - FR2. `begun` is what is known about the first byte of a packet's header: the time of an answer is
+//! - FR2. `begun` describes the first byte of a packet's header: the time of an answer is
 //!   the time of that byte, however long the packet is.
 
 use super::unpack::Unpacker;
 use crate::bytes::le24;
 use crate::stream::Piece;
 
-/// Bytes of room that a connection keeps between its packets.
+/// Capacity of the buffer that a connection keeps between its packets.
 const MOST_KEPT: usize = 4 << 10;
 
 #[derive(Clone, Copy, Debug)]
@@ -20,11 +20,11 @@ pub(super) struct Header {
     pub length: u32,
     pub sequence: u8,
     pub begun: Piece,
-    /// Bytes of its payload are missing: the yielded part ends before them.
+    /// Bytes of the payload are missing; the yielded part ends before them.
     pub torn: bool,
 }
 
-/// What the next bytes are.
+/// The meaning of the next bytes.
 #[derive(Debug)]
 pub(super) enum Part<'b> {
     /// The header of a packet; its payload comes with the next calls.
@@ -65,7 +65,7 @@ impl Framing {
     }
 
     /// Keeps the buffer for reuse unless it is large: a connection that sent one long statement
-    /// must not keep that memory for ever.
+    /// must not keep that memory for good.
     pub(super) fn keep(&mut self, gathered: Vec<u8>) {
         if gathered.capacity() <= MOST_KEPT {
             self.gathered = gathered;
@@ -77,9 +77,9 @@ impl Framing {
         self.header_length == 0 && self.unpacker.as_ref().is_none_or(Unpacker::at_boundary)
     }
 
-    /// `length` bytes are missing. `None`: they are not all of the open packet's payload, and the
-    /// place of what follows is not known. Otherwise the packet goes on behind them, or, where there
-    /// is a header, it is complete: `gathered` has its begin.
+    /// `length` bytes are missing. `None`: they reach beyond the open packet's payload, so the
+    /// position in the protocol is lost. Otherwise the packet continues behind them. If a header is
+    /// returned, the packet is complete, and `gathered` has its beginning.
     pub(super) fn skip(&mut self, length: u64) -> Option<Option<Header>> {
         let header = self.header.as_mut()?;
         self.left = self.left.checked_sub(usize::try_from(length).ok()?)?;
@@ -91,13 +91,13 @@ impl Framing {
         Some(self.header.take())
     }
 
-    /// The packet whose rest is to come.
+    /// The open packet, whose rest is still to come.
     pub(super) fn open_packet(&self) -> Option<Header> {
         self.header
     }
 
     /// Reads from `bytes`, which must not be empty; `piece` describes the first of them. Returns
-    /// what was found and how many bytes it took.
+    /// what was found and how many bytes it used.
     #[inline]
     pub(super) fn next<'b>(
         &mut self,

@@ -1,5 +1,5 @@
-//! The packets that begin a connection: the server's greeting and the client's login, and the
-//! change of user later.
+//! The packets that begin a connection, the server's greeting and the client's login; and the
+//! later change of user.
 
 use super::cursor::Cursor;
 use super::words::capability as cap;
@@ -17,7 +17,7 @@ pub(super) struct Login<'a> {
     pub user: &'a [u8],
     pub db: &'a [u8],
     pub attributes: Vec<(&'a [u8], &'a [u8])>,
-    /// The rest of the connection is encrypted; nothing else of this is known.
+    /// The rest of the connection is encrypted; all other fields are unknown.
     pub tls: bool,
 }
 
@@ -87,11 +87,11 @@ pub(super) fn login(payload: &[u8]) -> Option<Login<'_>> {
     Some(login)
 }
 
-/// A change of user: user, reply, database, ... `None`: cut.
+/// A change of user: user, reply, database, ... `None`: the packet is cut.
 pub(super) fn change_user(payload: &[u8], capabilities: Option<u32>) -> Option<Login<'_>> {
     let mut cursor = Cursor::new(payload);
     let mut login = Login { user: cursor.until_nul(), ..Login::default() };
-    // Connections whose beginning was not captured are assumed to be modern.
+    // If the beginning of a connection was not captured, it is assumed to be modern.
     let all = cap::SECURE_CONNECTION | cap::PLUGIN_AUTH | cap::CONNECT_ATTRIBUTES;
     let capabilities = capabilities.unwrap_or(all);
     if capabilities & cap::SECURE_CONNECTION != 0 {
@@ -111,7 +111,7 @@ pub(super) fn change_user(payload: &[u8], capabilities: Option<u32>) -> Option<L
     Some(login)
 }
 
-/// Pairs of strings within a string; what is cut is left out.
+/// Reads pairs of strings inside a string; an incomplete pair is left out.
 fn attributes<'a>(cursor: &mut Cursor<'a>, into: &mut Vec<(&'a [u8], &'a [u8])>) {
     let Some(all) = cursor.length() else { return };
     let rest = cursor.rest();

@@ -1,9 +1,9 @@
 //! The client/server protocol of MariaDB and MySQL, read from the outside: two byte streams with
 //! gaps become commands and answers, and these become events.
 //!
-//! `session` is the state machine of a connection; `framing` cuts bytes into packets, `unpack`
+//! `session` is the state machine of a connection; `framing` cuts bytes into packets, and `unpack`
 //! undoes compression before that; `handshake`, `answer` and `prepared` read the packets;
-//! `recognise` finds them where nothing before them is known.
+//! `recognise` finds packets where nothing is known about the bytes before them.
 
 mod answer;
 mod cursor;

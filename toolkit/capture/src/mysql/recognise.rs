@@ -1,8 +1,8 @@
-//! Recognises the protocol's packets where nothing is known of the bytes before them: in the middle
+//! Recognises the protocol's packets where the bytes before them are unknown: in the middle
 //! of a connection, behind a gap, on an unknown port.
 //!
-//! Each test is of a whole segment, because a sender's packets begin with a segment unless they are
-//! pipelined. A false yes would give a statement that never was, so the tests are strict.
+//! Each test looks at a whole segment, because a sender's packets start with a segment unless they
+//! are pipelined. A false positive would invent a statement, so the tests are strict.
 
 use super::handshake;
 use super::unpack::Method;
@@ -26,7 +26,7 @@ pub(crate) fn is_statement(segment: &[u8]) -> bool {
 /// A client's segment that begins with a command.
 pub(super) fn is_command(segment: &[u8]) -> bool {
     let mut rest = segment;
-    // Several commands, pipelined; enough of them are proof.
+    // Several pipelined commands; so many of them are proof.
     for _ in 0..4 {
         let Some(whole) = command_length(rest) else { return false };
         match rest.get(whole..) {
@@ -37,7 +37,7 @@ pub(super) fn is_command(segment: &[u8]) -> bool {
     true
 }
 
-/// How long the command is, header included, that `bytes` plausibly begin with.
+/// The length, header included, of the command that `bytes` plausibly begin with.
 fn command_length(bytes: &[u8]) -> Option<usize> {
     let length = le24(bytes, 0)? as usize;
     let command = Command::from_byte(*bytes.get(4)?)?;
@@ -77,7 +77,7 @@ fn is_sql(text: &[u8]) -> bool {
         && first.is_some_and(|b| b.is_ascii_alphabetic() || matches!(b, b'/' | b'-' | b'#' | b'{'))
 }
 
-/// A client's segment that begins with a compressed packet that begins a command.
+/// Recognises a client's segment that begins with a compressed packet that begins a command.
 pub(super) fn compressed_command(segment: &[u8]) -> Option<Method> {
     let length = le24(segment, 0)? as usize;
     let uncompressed = le24(segment, 4)? as usize;
@@ -86,7 +86,7 @@ pub(super) fn compressed_command(segment: &[u8]) -> Option<Method> {
         return None;
     }
     if uncompressed == 0 {
-        // Short commands are not compressed; the method of others is unknown.
+        // Short commands are sent uncompressed; then the method is unknown.
         return (inner.len() == length && is_command(inner)).then_some(Method::Zlib);
     }
     if uncompressed < length || uncompressed < 8 {
@@ -130,7 +130,7 @@ mod tests {
         }
         let two = [command(3, b"select 1"), command(1, b"")].concat();
         assert!(is_command(&two));
-        // A long statement whose rest is in the next segment.
+        // A long statement continues in the next segment.
         assert!(is_command(&command(3, &[b'x'; 5000])[..1400]));
     }
 

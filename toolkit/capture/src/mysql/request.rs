@@ -8,7 +8,7 @@ use frond_event::{Event, Flag, Kind, Metric, Unmeasured};
 /// The outcome of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
-    /// The answer was seen to its last byte, which came at this time.
+    /// The answer was seen to its last byte, which came at this time (nanoseconds).
     Complete(i64),
     /// The answer began, and then something was lost.
     Interrupted,
@@ -18,7 +18,7 @@ pub(super) enum End {
     Lost(Unmeasured),
 }
 
-/// A time that may be shown, or why there is none.
+/// A time in nanoseconds that may be shown, or why there is none.
 type Measure = Result<u64, Unmeasured>;
 
 #[derive(Debug)]
@@ -37,13 +37,13 @@ pub(super) struct Request {
     pub size: u64,
     /// Bytes of `sql` before it was cut.
     pub sql_size: u64,
-    /// The captured part does not tell its class.
+    /// Too little was captured to tell its class.
     pub partial: bool,
     /// The first byte.
     pub begun: Piece,
     /// Position behind the last byte.
     pub end: u64,
-    /// Time of the last byte: then the server can begin.
+    /// Time of the last byte: the server cannot begin earlier.
     pub sent: i64,
     /// The sequence number of the answer's next packet; `None`: any.
     pub expect: Option<u8>,
@@ -58,14 +58,14 @@ pub(super) struct Request {
     pub local_file: bool,
     /// An execution of "the statement prepared last", not of one by its number.
     pub of_last_prepared: bool,
-    /// Its answer cannot be distinguished from another's.
+    /// The answer cannot be told from another request's.
     pub ambiguous: bool,
     pub answer: Answer,
     pub answer_bytes: u64,
 }
 
 impl Request {
-    /// A command whose first byte is `begun` and whose last is before `end`.
+    /// A command whose first byte is `begun` and whose last byte is before `end`.
     pub(super) fn new(command: Command, begun: Piece, end: Piece, size: u64) -> Self {
         Request {
             command,
@@ -92,7 +92,7 @@ impl Request {
         }
     }
 
-    /// Bytes of memory, about.
+    /// Approximate memory in bytes.
     pub(super) fn bytes(&self) -> usize {
         self.sql.len() + std::mem::size_of::<Request>()
     }
@@ -107,7 +107,7 @@ impl Request {
         u64::try_from(time.saturating_sub(from)).map_err(|_| Unmeasured::ClockJumped)
     }
 
-    /// Fills in what the request and its answer say. `to_last`: the query time ends with the
+    /// Fills in what the request and its answer tell. `to_last`: the query time ends with the
     /// answer's last byte instead of its first.
     pub(super) fn describe<'a>(&'a self, end: End, to_last: bool, event: &mut Event<'a>) {
         event.kind = self.kind;

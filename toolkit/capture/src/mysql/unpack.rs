@@ -33,14 +33,14 @@ pub(super) struct Unpacker {
     header_length: usize,
     /// Bytes of the packet still to come.
     left: usize,
-    /// Bytes it still may yield; 0 and `plain` for an uncompressed one.
+    /// Bytes that the packet may still yield; 0, with `plain` set, for an uncompressed one.
     room: usize,
     plain: bool,
     decoder: Option<Box<Decoder>>,
     chunk: Vec<u8>,
 }
 
-/// The bytes are not valid.
+/// The compressed bytes are invalid.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Damaged;
 
@@ -58,7 +58,7 @@ impl Unpacker {
         }
     }
 
-    /// The next bytes begin a packet, whatever was before.
+    /// The next bytes begin a packet, whatever came before.
     pub(super) fn restart(&mut self) {
         self.header_length = 0;
         self.left = 0;
@@ -69,7 +69,7 @@ impl Unpacker {
         self.header_length == 0
     }
 
-    /// Unpacks the next part: passes its inner bytes to `each` and returns the number of bytes
+    /// Unpacks the next part: passes its inner bytes to `each`, and returns the number of bytes that it
     /// used, which is 0 only if `bytes` is empty.
     pub(super) fn step(
         &mut self,

@@ -18,7 +18,7 @@ pub(super) enum Command {
     Fetch,
     Statistics,
     ResetConnection,
-    /// Any other that is known, by its number.
+    /// Any other known command, by its number.
     Other(u8),
 }
 
@@ -79,7 +79,7 @@ impl Command {
             0x1c => Command::Fetch,
             0x1f => Command::ResetConnection,
             BULK_EXECUTE => Command::BulkExecute,
-            // Servers refuse those that only they themselves use: Sleep, Connect, Time, ...
+            // Servers refuse the commands that only they themselves use: Sleep, Connect, Time, ...
             0x05..=0x08 | 0x0a | 0x0c..=0x0e | 0x15 | 0x1b => Command::Other(byte),
             _ => return None,
         })
@@ -106,7 +106,8 @@ impl Command {
         NAMES.get(usize::from(number)).copied().unwrap_or("Unknown")
     }
 
-    /// The name as pt-query-digest has it for captured traffic: made from the protocol's constant.
+    /// The name that pt-query-digest gives the command in captured traffic: made from the
+    /// protocol's constant.
     pub(super) fn compat_name(self) -> &'static str {
         match self {
             Command::InitDb => "Init_db",

@@ -1,5 +1,5 @@
-//! TCP reassembly of one connection: segments in, both directions' bytes out, in an order that can
-//! have happened, and gaps where bytes are missing.
+//! TCP reassembly of one connection: segments go in; both directions' bytes come out in a possible
+//! order, with gaps where bytes are missing.
 //!
 //! Positions are 64-bit offsets that never wrap; the first sequence number seen of a direction is
 //! at [`ORIGIN`]. Acknowledgements become positions in the other direction.
@@ -11,10 +11,10 @@
 //! - STR2. Bytes are yielded only after everything that their segment acknowledges was yielded or
 //!   declared missing. So a request comes after the previous answer, and an answer after its
 //!   request, even if the capture has them in the wrong order or lost one of them.
-//! - STR3. Nothing is declared missing while it may still arrive: bytes that the receiver has
+//! - STR3. Nothing is declared missing while it may still arrive. Bytes that the receiver has
 //!   acknowledged were delivered, so the capture lost them unless it is a few packets out of order
-//!   ([`way::PATIENCE_PACKETS`], [`way::PATIENCE`]); bytes that nobody acknowledged may be
-//!   retransmitted ([`way::RETRANSMISSION`]). Bytes that fill a hole long after the following bytes
+//!   ([`way::PATIENCE_PACKETS`], [`way::PATIENCE`]). Bytes that nobody acknowledged may be
+//!   retransmitted ([`way::RETRANSMISSION`]). Bytes that fill a hole long after the bytes behind it
 //!   still count as missing: the capture may have lost their first copy.
 //! - STR4. Bytes held back are bounded by [`MOST_HELD`] per connection; past that, and at the end, holes
 //!   are declared missing at once. (The bound over all connections is the caller's.)
@@ -39,7 +39,7 @@ pub(super) use way::ORIGIN;
 /// be outstanding behind a lost segment.
 const MOST_HELD: usize = 4 << 20;
 
-/// After this many of those in a row the connection goes on from there.
+/// After this many stray segments in a row the connection continues from them.
 const STRAYS: u8 = 4;
 
 /// Both directions of one connection, index by [`Side`].
@@ -52,7 +52,7 @@ pub(super) struct Streams {
 }
 
 impl Streams {
-    /// Bytes of memory for what is held back.
+    /// Memory of the bytes that are held back.
     pub(super) fn held_bytes(&self) -> usize {
         self.held_bytes
     }
@@ -62,13 +62,13 @@ impl Streams {
         self.ways.iter().all(Way::ended)
     }
 
-    /// The server said that nothing more comes, all before that was yielded, and the client had not said so.
+    /// The server closed its side, all its bytes were yielded, and the client had not closed its own.
     pub(super) fn server_left_first(&self) -> bool {
         self.ways[Side::Server as usize].ended() && self.ways[Side::Client as usize].end.is_none()
     }
 
-    /// True if a SYN with this number begins another connection between the same ports than the
-    /// one that is known.
+    /// True if a SYN with this number begins a new connection between the same ports, not the known
+    /// one.
     pub(super) fn is_reuse(&self, side: Side, sequence: u32) -> bool {
         self.is_known(side) && !self.began_with(side, sequence)
     }
@@ -76,33 +76,34 @@ impl Streams {
     /// True if this is the number of the SYN that began this connection.
     fn began_with(&self, side: Side, sequence: u32) -> bool {
         let way = &self.ways[side as usize];
-        // It has the number before that of the first byte.
+        // The SYN's number is one below that of the first byte.
         way.known && way.position(sequence.wrapping_add(1)) == ORIGIN
     }
 
-    /// True if a SYN with this number began this connection, which has sent something since.
+    /// True if a SYN with this number began this connection, which has sent bytes since.
     pub(super) fn is_late(&self, side: Side, sequence: u32) -> bool {
         self.began_with(side, sequence) && self.ways[side as usize].next > ORIGIN
     }
 
-    /// True if a reset with this number can be of this connection rather than a stray.
+    /// True if a reset with this number may belong to this connection; otherwise it is a stray.
     pub(super) fn is_near(&self, side: Side, sequence: u32) -> bool {
         !self.is_known(side) || !self.ways[side as usize].is_strange(sequence)
     }
 
-    /// True if any number of this direction was seen.
+    /// True if a sequence number of this direction was seen.
     pub(super) fn is_known(&self, side: Side) -> bool {
         self.ways[side as usize].known
     }
 
-    /// True if a segment's numbers lie between the begin of this connection and its end, or near.
+    /// True if both numbers of a segment lie between the beginning of this connection and its end, or near
+    /// them.
     pub(super) fn holds(&self, side: Side, segment: &Segment<'_>) -> bool {
         let [own, other] = [side, side.other()].map(|side| &self.ways[side as usize]);
         let acknowledges = segment.flags & ACK != 0 && other.known;
         own.holds(segment.sequence) && (!acknowledges || other.holds(segment.acknowledged))
     }
 
-    /// One segment, SYN or not; the caller handles resets.
+    /// Handles one segment, SYN or not; the caller handles resets.
     #[inline]
     pub(super) fn segment(
         &mut self,
@@ -188,8 +189,9 @@ impl Streams {
         self.ways.iter().any(|w| w.missing.is_some() || !w.held.is_empty())
     }
 
-    /// A segment far from what is expected: ignored, until enough of them show that the capture
-    /// missed much, or the connection's end and this is the next one between the same ports.
+    /// Handles a segment far from the expected position. It is ignored until enough of them show that the
+    /// capture missed much, or that it missed the connection's end and this is the next one between the same
+    /// ports.
     #[cold]
     fn stray(
         &mut self,
@@ -204,7 +206,7 @@ impl Streams {
             (own.distance(sequence), other.distance(segment.acknowledged));
         let both = own.is_strange(sequence) && other.is_strange(segment.acknowledged)
             || are_anothers(own_distance, other_distance);
-        // Data of which both numbers are strange needs no further proof.
+        // Data with two unexpected numbers need no further proof.
         if own.strays < STRAYS && !(both && segment.wire_length > 0) {
             return;
         }
@@ -238,8 +240,8 @@ impl Streams {
             self.retransmitted += 1;
             return;
         }
-        // These bytes were sent again, long after the bytes that follow them. The capture may have
-        // lost the first copy, and then the time of this copy would be wrong. It is missing.
+        // These bytes were sent again, long after the bytes behind them. The capture may have lost the
+        // first copy; then the time of this copy would be wrong. So the bytes count as missing.
         let again =
             held.get(index).is_some_and(|h| h.piece.time.saturating_add(PATIENCE) < piece.time);
         let payload: Option<Box<[u8]>> = (!again).then(|| segment.payload.into());
@@ -258,7 +260,7 @@ fn are_anothers(own: i32, other: i32) -> bool {
     (own.min(other) > FAR || own.max(other) < -FAR) && (a - b).abs() <= a.abs().max(b.abs()) / 16
 }
 
-/// Yields the part of a segment that is new. Without a payload it is a gap.
+/// Yields the new part of a segment; without a payload that part is a gap.
 #[inline]
 fn give_out(
     way: &mut Way,

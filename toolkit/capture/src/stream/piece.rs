@@ -1,4 +1,4 @@
-//! What reassembly yields, and to whom.
+//! The output of reassembly, and its receiver.
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Side {
@@ -15,7 +15,7 @@ impl Side {
     }
 }
 
-/// Properties of bytes besides their value.
+/// Where and when bytes were captured.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Piece {
     /// When their segment was captured: nanoseconds since the epoch, UTC.
@@ -35,10 +35,10 @@ pub(crate) trait Receiver {
     /// `length` bytes of the direction are missing at position `at`; 0: the number is unknown.
     fn gap(&mut self, side: Side, at: u64, length: u64);
 
-    /// `length` bytes from `piece.at` on are those of a captured packet that was cut.
+    /// A captured packet was cut: `length` bytes from `piece.at` on belong to it but are not there.
     fn cut(&mut self, side: Side, piece: Piece, length: u64);
 
-    /// The next bytes are probably of another connection between the same ports; its beginning and
-    /// this one's end were lost.
+    /// The next bytes probably belong to another connection between the same ports. Its beginning
+    /// and the end of this one were lost.
     fn another(&mut self);
 }

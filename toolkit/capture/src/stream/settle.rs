@@ -1,4 +1,4 @@
-//! Yields held bytes when possible, and declares bytes missing that do not come: STR2 to
+//! Yields held bytes when possible, and declares bytes missing that do not arrive: STR2 to
 //! STR4 of `stream`.
 
 use super::way::{Noticed, Way, OVERHEAD, PATIENCE, PATIENCE_PACKETS, RETRANSMISSION};
@@ -6,7 +6,7 @@ use super::{give_out, Receiver, Side, Streams, MOST_HELD};
 
 impl Streams {
     /// Yields all bytes that can be yielded, and declares holes missing that are old enough (STR3),
-    /// or all of them if `last`.
+    /// or all holes if `last`.
     #[cold]
     pub(super) fn settle(&mut self, now: Noticed, last: bool, receiver: &mut impl Receiver) {
         let aged = |since: Option<Noticed>| {
@@ -24,8 +24,8 @@ impl Streams {
                 let lost = own.acknowledged > own.next && (force || aged(own.missing));
                 let goal = match own.held.front() {
                     Some(front) if front.piece.at <= own.next => {
-                        // It waits for the other direction. If that waits for this one, too, the
-                        // acknowledgements cannot be true.
+                        // This side waits for the other direction. If that one waits for this one,
+                        // the acknowledgements cannot be true.
                         let circle = other.held.front().is_some_and(|o| o.piece.at <= other.next);
                         if circle && (force || aged(own.waiting)) {
                             self.give_out_first(side, receiver);
@@ -76,13 +76,13 @@ impl Streams {
         let way = &mut self.ways[side as usize];
         let (at, length) = (way.next, goal - way.next);
         way.advance(goal);
-        // A lost FIN is a hole of one byte that nobody misses.
+        // A lost FIN is a hole of one byte, which nobody misses.
         if way.end.is_none_or(|end| at < end) {
             receiver.gap(side, at, length);
         }
     }
 
-    /// Yields what is in order and acknowledges nothing that was not yielded.
+    /// Yields bytes that are in order and whose segment acknowledges only yielded bytes.
     fn drain(&mut self, now: Noticed, receiver: &mut impl Receiver) {
         loop {
             let ready = |own: &Way, other: &Way| {

@@ -1,4 +1,4 @@
-//! Streams of a few bytes: their output and its order.
+//! Streams of a few bytes: the output, and its order.
 
 use super::way::{PATIENCE, PATIENCE_PACKETS, RETRANSMISSION};
 use super::*;
@@ -110,7 +110,7 @@ fn retransmissions_and_overlaps_give_each_byte_once() {
     assert_eq!(run.log.bytes[0], b"abcdefghij");
 }
 
-/// The time of the second copy would be that of the first byte of an answer.
+/// The second copy's time would be taken for the time of the first byte of an answer.
 #[test]
 fn what_is_sent_again_long_after_what_follows_it_is_missing() {
     let mut run = Run::new();
@@ -148,13 +148,13 @@ fn acknowledged_bytes_that_do_not_come_are_a_gap() {
     let mut run = Run::new();
     run.send(Client, 100, 500, b"1");
     run.send(Server, 500, 101, b"one");
-    // The second request is lost; its answer is not taken for the first's.
+    // The second request is lost; its answer must not be taken for the first request's.
     run.send(Server, 503, 107, b"two");
     assert_eq!(run.order(), ["Client 1", "Server one"]);
     run.time += PATIENCE;
     run.send(Client, 107, 506, b"");
     assert_eq!(run.order(), ["Client 1", "Server one", "Client -6", "Server two"]);
-    // The third answer is lost, and its acknowledgement is all that tells.
+    // The third answer is lost; only its acknowledgement shows it.
     run.send(Client, 107, 506, b"3");
     run.send(Client, 108, 516, b"");
     for _ in 0..PATIENCE_PACKETS {
@@ -207,8 +207,8 @@ fn a_hole_is_cut_where_the_other_side_spoke() {
     run.streams.finish(&mut run.log);
     let want = ["Client 1", "Server -10", "Client 2", "Server -10", "Client 3"];
     assert_eq!(run.order(), want);
-    // Request 2 is lost, too, request 3 is seen, its answer (530..540) is not: the hole in the
-    // answers is cut at request 3 although the server's loss is noticed first.
+    // Request 2 is lost as well, request 3 is seen, its answer (530..540) is not. The hole in the
+    // answers ends at request 3, although the server's loss is noticed first.
     let mut run = Run::new();
     run.send(Client, 100, 500, b"1");
     run.send(Client, 102, 520, b"3");
@@ -225,7 +225,7 @@ fn what_a_short_snapshot_left_out_is_cut_and_not_lost() {
     run.cut(Server, 500, 100, b"abc", 10);
     run.send(Server, 510, 100, b"next");
     assert_eq!(run.order(), ["Server abc", "Server cut 7", "Server next"]);
-    // A retransmission that has more of it comes too late; no byte is yielded twice.
+    // A retransmission with more of the bytes comes too late; no byte is yielded twice.
     run.send(Server, 500, 100, b"abcdefghij");
     assert_eq!(run.order().len(), 3);
 }
@@ -253,7 +253,7 @@ fn a_syn_with_another_number_is_another_connection() {
     run.flags(Client, SYN, 99, 0, b"", 0);
     run.send(Client, 100, 500, b"x");
     assert_eq!(run.log.bytes[0], b"x");
-    // A late copy: nobody begins two connections with one number.
+    // A late copy: no host begins two connections with one number.
     assert!(!run.streams.is_reuse(Client, 99));
     assert!(run.streams.is_reuse(Client, 100));
 }
@@ -270,7 +270,7 @@ fn numbers_far_away_are_ignored_until_they_persist() {
     }
     assert_eq!(run.log.bytes[0], b"abzz");
     assert!(!run.order().contains(&"another"));
-    // Both numbers are another connection's.
+    // Both numbers belong to another connection.
     run.send(Client, 5, 0x9000_0000, b"new");
     assert_eq!(run.log.bytes[0], b"abzznew");
     assert_eq!(run.order().last_chunk(), Some(&["another", "Client new"]));
@@ -315,7 +315,7 @@ fn random_segments_give_out_each_position_once() {
         run.streams.finish(&mut run.log);
         assert_eq!(run.streams.held_bytes(), 0);
         for side in 0..2 {
-            // Sequence numbers cover 300 values and a segment.
+            // The sequence numbers span 300 values and a segment.
             let total = run.log.bytes[side].len() as u64 + run.log.missing[side];
             assert!(total <= 670, "{total}");
         }
@@ -333,7 +333,7 @@ fn numbers_that_jump_equally_far_are_another_connections() {
         assert_eq!(run.order(), ["Client old", "Server answer", "another", "Client new"], "{jump}");
         assert_eq!(run.log.missing, [0, 0]);
     }
-    // Much is missing of answers, little of requests: the same connection.
+    // Much is missing from answers, little from requests: this is the same connection.
     let mut run = Run::new();
     run.send(Client, 100, 500, b"old");
     run.send(Client, 5_000_100, 90_000_500, b"same");

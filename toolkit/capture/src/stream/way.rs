@@ -6,22 +6,22 @@ use std::collections::VecDeque;
 /// Where positions begin: far enough from 0 that old retransmissions have positions, too.
 pub(crate) const ORIGIN: u64 = 1 << 40;
 
-/// A hole in acknowledged bytes is a loss after this many more segments of the connection.
+/// A hole in acknowledged bytes counts as lost after this many more segments of the connection.
 pub(super) const PATIENCE_PACKETS: u64 = 16;
 
-/// ... or after this many nanoseconds.
+/// The same in nanoseconds: whichever comes first.
 pub(super) const PATIENCE: i64 = 20_000_000;
 
-/// Nanoseconds after which even bytes nobody acknowledged are not expected any more.
+/// Nanoseconds after which bytes that nobody acknowledged are no longer expected.
 pub(super) const RETRANSMISSION: i64 = 5_000_000_000;
 
-/// What holding back one segment costs besides its bytes.
+/// Memory for a segment that is held back, besides its bytes.
 pub(super) const OVERHEAD: usize = 96;
 
 /// Sequence numbers further ahead of what is expected belong to something else.
 const FARTHEST: i32 = 1 << 28;
 
-/// So do those further behind: nothing that old is retransmitted.
+/// So do sequence numbers further behind: nothing that old is retransmitted.
 const OLDEST: i32 = 1 << 24;
 
 /// A closed connection's late packets have sequence numbers this near to its own.
@@ -32,11 +32,11 @@ pub(super) struct Held {
     pub piece: Piece,
     pub wire_length: u32,
     pub arrived: u64,
-    /// `None`: it counts as missing.
+    /// `None`: the bytes count as missing.
     pub payload: Option<Box<[u8]>>,
 }
 
-/// When something was noticed: count of segments and time of capture.
+/// When something was noticed: count of segments, and time of capture.
 pub(super) type Noticed = (u64, i64);
 
 #[derive(Debug, Default)]
@@ -46,15 +46,15 @@ pub(super) struct Way {
     pub sequence: u32,
     /// The position of the next byte to yield.
     pub next: u64,
-    /// Segments behind a hole, or that acknowledge what was not yet yielded; by position.
+    /// Segments behind a hole, or segments that acknowledge bytes not yet yielded; by position.
     pub held: VecDeque<Held>,
     /// Set while the first of `held` cannot be yielded.
     pub waiting: Option<Noticed>,
-    /// Up to here the receiver of this direction has acknowledged.
+    /// The receiver of this direction has acknowledged the bytes up to here.
     pub acknowledged: u64,
     /// Set while `acknowledged` is past `next`.
     pub missing: Option<Noticed>,
-    /// Position behind the last byte, once its sender has said that it was the last.
+    /// Position behind the last byte, once its sender has sent FIN.
     pub end: Option<u64>,
     pub strays: u8,
 }

@@ -1,5 +1,5 @@
-//! What holds for any bytes as a capture. The tests here and those of the crates above call it, and so do
-//! the targets in `fuzz/` at the root of the repository.
+//! Checks that hold for any bytes as a capture. The tests here, the tests of dependent crates and
+//! the targets in `fuzz/` at the root of the repository call them.
 
 use frond_capture::{Options, Traffic};
 use frond_event::{Event, ForEach, Stream};

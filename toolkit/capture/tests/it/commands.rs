@@ -1,4 +1,4 @@
-//! Every kind of command and of answer, on connections whose truth is known.
+//! Every kind of command and of answer, on connections with known times.
 
 use super::traffic::*;
 use frond_event::Kind;
@@ -25,7 +25,7 @@ fn columns(status: u8) -> Vec<u8> {
     .concat()
 }
 
-/// The statement takes as long as the client needs to send its file.
+/// The client needs time to send its file; the statement takes as long.
 #[test]
 fn load_data_local_ends_with_the_answer_behind_the_file() {
     let (mut c, time) = logged_in(42_001);
@@ -49,14 +49,14 @@ fn a_change_of_user_changes_who_asks_and_forgets_statements() {
     let end = c.ask(time, &packet(0, b"\x16select ?"), MS, &prepared(1, 1, 1));
     let change = packet(0, b"\x11bob\0\x03xyzother\0\x21\0mysql_native_password\0");
     let sent = c.send(end + MS, CLIENT, &change);
-    // The server asks for another kind of proof, and the client gives it.
+    // The server asks for another authentication method, and the client uses it.
     c.send(sent + MS, SERVER, &packet(1, b"\xfeclient_ed25519\0salt"));
     c.send(sent + 2 * MS, CLIENT, &packet(2, b"signature"));
     let end = c.send(sent + 5 * MS, SERVER, &packet(3, OK));
     let end = c.ask(end + MS, &query("select 'bob'"), MS, &rows(1, 1));
     let end =
         c.ask(end + MS, &execute(1, 0, &["a"], true), MS, &packet(1, b"\xff\xdb\x04#HY000Unknown"));
-    // One that is refused changes nothing.
+    // A refused change of user changes nothing.
     let refused = packet(1, b"\xff\x15\x04#28000Access denied");
     let end = c.ask(end + MS, &packet(0, b"\x11eve\0\x03xyzother\0"), MS, &refused);
     c.ask(end + MS, &query("select 'still bob'"), MS, &rows(1, 1));
@@ -81,7 +81,7 @@ fn values_sent_ahead_belong_to_the_next_execution() {
     for piece in [&b"first "[..], b"second"] {
         end = c.send(end + MS, CLIENT, &packet(0, &[b"\x18\x03\0\0\0\x01\0", piece].concat()));
     }
-    // The packet has no value for what came ahead.
+    // The packet has no value for the parameter whose value was sent ahead.
     let mut execution = execute(3, 0, &["long", ""], true);
     execution.pop();
     execution[0] -= 1;
@@ -91,7 +91,7 @@ fn values_sent_ahead_belong_to_the_next_execution() {
     let long = got.find("insert into t (a, b) values ('long', 'first second')");
     assert_eq!((long.kind, long.time, long.affected), (Kind::Execute, Some(2 * MS_U), Some(1)));
     assert_eq!(got.find("insert into t (a, b) values ('x', 'y')").time, Some(MS_U));
-    // Pieces of values are not answered and are no statements.
+    // Packets of long data are not answered, and they are no statements.
     assert_eq!(got.events.len(), 4);
 }
 
@@ -136,7 +136,7 @@ fn several_statements_and_several_results_are_one_answer() {
     // The results come as the server has them.
     c.send(sent + MS, SERVER, &answer[..30]);
     let end = c.send(sent + 50 * MS, SERVER, &answer[30..]);
-    // The second of three fails, and that is the end.
+    // The second of three executions fails, which ends the answer.
     let mut answer = packet(1, &[0, 1, 0, 8, 0, 0, 0]);
     answer.extend(packet(2, b"\xff\x7a\x04#42S02Table 's.nosuch' doesn't exist"));
     c.ask(
@@ -193,7 +193,7 @@ fn who_is_killed_has_an_error_and_who_kills_an_answer() {
     // The connection is killed: an error, and the end.
     victim.send(end + 21 * MS, SERVER, &packet(1, b"\xff\x87\x07#70100Connection was killed"));
     victim.close(end + 22 * MS);
-    // An idle connection is told without a request.
+    // The server tells an idle connection without a request.
     let (mut idle, time) = logged_in(42_010);
     let asked = idle.ask(time, &query("select 3"), MS, &rows(1, 1));
     idle.send(asked + 60 * MS, SERVER, &packet(0, b"\xff\x87\x07#70100Connection was killed"));
@@ -225,7 +225,7 @@ fn errors_come_first_or_behind_rows() {
     assert_eq!((second.error, second.rows, second.time), (Some(1209), Some(1), Some(MS_U)));
 }
 
-/// Rows, an OK in place of EOF, no EOF behind the columns: what clients of today agree on.
+/// Rows, an OK in place of EOF, no EOF behind the columns: the form that current clients agree on.
 #[test]
 fn connections_without_eof_packets_are_read_alike() {
     let mut c = Connection::new(42_013);

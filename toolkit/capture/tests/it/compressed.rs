@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 const MS: i64 = 1_000_000;
 const MS_U: u64 = 1_000_000;
 
-/// A compressed packet: of zlib, or plain if that is shorter, as clients and servers do it.
+/// A compressed packet: zlib, or plain if that is shorter, as clients and servers do it.
 pub fn zlib(sequence: u8, inner: &[u8]) -> Vec<u8> {
     use std::io::Write;
     let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::default());
@@ -27,7 +27,7 @@ fn a_compressed_connection_is_unpacked_and_found_again_behind_a_loss() {
     let text = |i: usize| format!("select {i} from t where a = '{}'", "text ".repeat(100));
     for i in 0..6 {
         let answer = rows(400, 200);
-        // As large answers are sent: several compressed packets, cut anywhere.
+        // As large answers are sent: several compressed packets, cut at any byte.
         let (first, second) = answer.split_at(30_001);
         let packed = [zlib(1, first), zlib(2, second)].concat();
         if i == 3 {
@@ -92,7 +92,7 @@ fn requests_are_found_whose_header_comes_in_a_segment_of_its_own() {
     }
 }
 
-/// What the server offers is not yet agreed.
+/// The server's offer alone is not yet an agreement.
 #[test]
 fn compressed_connections_are_found_without_their_login() {
     let texts: Vec<String> =
@@ -103,7 +103,7 @@ fn compressed_connections_are_found_without_their_login() {
         time = c.ask(time + MS, &zlib(0, &query(sql)), MS, &zlib(1, &rows(2, 10)));
     }
     c.close(time + MS);
-    // Three packets open the connection, then come the greeting and the login.
+    // Three packets open the connection; the greeting and the login follow.
     for lost in [3, 4] {
         let mut packets = c.packets.clone();
         packets.remove(lost);
@@ -132,7 +132,7 @@ fn zstd_is_unpacked_where_it_was_agreed() {
     assert_eq!((select.time, select.rows), (Some(MS as u64), Some(30)));
 }
 
-/// A packet that unpacks to much more than it is.
+/// A packet that unpacks to much more than its own length.
 #[test]
 fn compressed_bombs_take_no_longer_than_they_may() {
     let bomb = zlib(1, &vec![0; (16 << 20) - 1]);

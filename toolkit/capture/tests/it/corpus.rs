@@ -1,7 +1,7 @@
-//! The samples that pt-query-digest is tested with, against the installed pt-query-digest.
+//! The samples of pt-query-digest's own tests, compared with the installed pt-query-digest.
 //!
 //! They are not part of the project: `FROND_QUERYLOG_CORPUS` names their directory (the one with
-//! `tcpdump/`), else `../shared/corpus/percona-toolkit` beside the checkout is looked at.
+//! `tcpdump/`); without it `../shared/corpus/percona-toolkit` beside the checkout is tried.
 
 use super::programs::{bounded, has};
 use super::traffic::*;
@@ -18,7 +18,7 @@ fn corpus() -> Option<PathBuf> {
     home.is_dir().then_some(home)
 }
 
-/// What pt-query-digest makes of a file: query time and text of each event.
+/// pt-query-digest's reading of a file: query time and text of each event.
 pub fn peer(file: &Path, server: Option<&str>) -> Option<Vec<(String, String)>> {
     if !has("pt-query-digest") {
         return None;
@@ -51,7 +51,7 @@ pub fn peer(file: &Path, server: Option<&str>) -> Option<Vec<(String, String)>> 
     Some(events)
 }
 
-/// White space and kinds of quotes do not count, nor does the semicolon at the end.
+/// Without white space, kinds of quotes, and the semicolon at the end.
 fn normal(sql: &str) -> String {
     let words: Vec<&str> = sql.split_whitespace().collect();
     words.join(" ").replace(['\'', '\\'], "\"").trim_end_matches([';', ' ']).to_string()
@@ -77,7 +77,7 @@ fn ours(file: &Path) -> Vec<(String, String)> {
     events
 }
 
-/// Where we differ, and why.
+/// Files for which we differ, and why.
 const DIFFERENCES: [(&str, &str); 8] = [
     ("tcpdump-1402776.txt", "the peer gives up; the connection in it is complete"),
     ("tcpdump014.txt", "the answer was changed by hand and is no answer any more"),
@@ -102,7 +102,7 @@ fn samples_give_what_pt_query_digest_gives() {
     for file in names {
         let name = file.file_name().unwrap().to_string_lossy().into_owned();
         let got = ours(&file);
-        // Samples of servers on other ports: the peer needs the port.
+        // For samples of servers on other ports, pt-query-digest has to be told the port.
         let mut want = Vec::new();
         for server in [None, Some("127.0.0.1:12345"), Some("192.168.1.1:3307")] {
             if !want.is_empty() {
@@ -113,7 +113,7 @@ fn samples_give_what_pt_query_digest_gives() {
             };
             want = events;
         }
-        // A client that went away without a login; the peer takes that for a connection.
+        // A client left without a login; pt-query-digest takes that for a connection.
         if name == "tcpdump044.txt" {
             assert_eq!((got.len(), want.len()), (0, 1));
             continue;
@@ -128,7 +128,7 @@ fn samples_give_what_pt_query_digest_gives() {
     assert!(compared > 300, "{compared} events compared");
 }
 
-/// The peer on simulated traffic: the same classes and times, and its wrong figures after losses.
+/// Simulated traffic: both report the same classes and times, until packets are lost.
 #[test]
 fn pt_query_digest_agrees_on_whole_captures_and_not_on_lossy_ones() {
     let home = tempfile::tempdir().unwrap();
@@ -158,7 +158,7 @@ fn pt_query_digest_agrees_on_whole_captures_and_not_on_lossy_ones() {
         return eprintln!("skipped: no pt-query-digest here");
     };
     assert_eq!(ours(&file), want);
-    // Without the answer to "select 2" and the request "select 3", the peer gives the one query
+    // Without the answer to "select 2" and the request "select 3", pt-query-digest gives one query
     // the time of both.
     packets.drain(boundaries[4] + 1..boundaries[5] + 1);
     std::fs::write(&file, text(&packets, false, false, false)).unwrap();
@@ -167,7 +167,8 @@ fn pt_query_digest_agrees_on_whole_captures_and_not_on_lossy_ones() {
     assert!(ours(&file).iter().all(|(_, sql)| sql != "select 2" && sql != "select 3"));
 }
 
-/// The same load with packets removed at random: the peer shows times that no query had, we none.
+/// The same load with packets removed at random: pt-query-digest shows times that no query had, we
+/// show none.
 #[test]
 fn lossy_captures_give_true_times_here_and_false_ones_there() {
     let load = load(15, 100, 8);
@@ -185,7 +186,7 @@ fn lossy_captures_give_true_times_here_and_false_ones_there() {
         let false_times = |events: &[(String, String)]| {
             let wrong = |(time, sql): &&(String, String)| {
                 let shown: f64 = time.parse().unwrap();
-                // Both ends of a time are cut to microseconds.
+                // Both ends of a time are truncated to microseconds.
                 truth.get(sql).is_some_and(|true_time| (shown - true_time).abs() > 2e-6)
             };
             events.iter().filter(wrong).count()

@@ -1,4 +1,4 @@
-//! One capture in every format gives one list of events.
+//! One capture in every format gives the same list of events.
 
 use super::traffic::*;
 use frond_capture::{first_time, recognise, Format, Options, Sampling};
@@ -108,7 +108,7 @@ fn a_missing_file_is_a_gap() {
     let mut measured = 0;
     for event in got.events.iter().filter(|e| class(&e.sql).is_some() && e.time.is_some()) {
         assert_eq!(event.time, load.truth.get(&event.sql).copied(), "{event:?}");
-        // The user is known from before.
+        // The user is known from the file before.
         assert_eq!((&event.user[..], event.thread_id), ("app", Some(42)));
         measured += 1;
     }
@@ -139,7 +139,7 @@ fn sampling_takes_whole_connections_and_says_how_to_capture_them() {
 
 #[test]
 fn a_short_snapshot_measures_what_it_can() {
-    // 120 bytes hold the headers, and short statements, and the beginning of every answer.
+    // 120 bytes hold the headers, short statements, and the beginning of every answer.
     let packets = packets();
     let whole = read(&pcap(&packets, 1 << 20));
     let got = read(&pcap(&packets, 120));
@@ -154,9 +154,10 @@ fn a_short_snapshot_measures_what_it_can() {
     assert!(measured > 250, "{measured} of 310 measured");
 }
 
-/// What is damaged, and how: at half of the file.
+/// Damages a file at its middle; `how` is the kind of damage. Also returns the offset of the
+/// damage.
 fn damaged(file: &[u8], how: u8) -> (Vec<u8>, usize) {
-    // The first record whose begin is behind the middle.
+    // The first record that begins behind the middle.
     let mut at = 24;
     while at < file.len() / 2 {
         let captured = u32::from_le_bytes(file[at + 8..at + 12].try_into().unwrap());
@@ -172,9 +173,9 @@ fn damaged(file: &[u8], how: u8) -> (Vec<u8>, usize) {
         1 => out[at + 8..at + 12].copy_from_slice(&0xf000_0000u32.to_le_bytes()),
         // Bytes are missing, from the middle of a record to the middle of another.
         2 => out.drain(at + 10..at + 1211).for_each(drop),
-        // A hole, as a file system leaves where the machine stopped.
+        // A hole, as a file system leaves it when the machine stops.
         3 => out.splice(at..at, [0; 5000]).for_each(drop),
-        // Nothing behind it is a record.
+        // Nothing behind this place is a record.
         _ => {
             out.truncate(at);
             out.extend((0..200_000).map(|_| random.next() as u8));
@@ -199,7 +200,7 @@ fn damage_in_the_middle_loses_what_is_damaged_and_no_more() {
             assert!(skip.bytes < 8_000, "{skip:?}");
             let lost = whole.summary.packets - got.summary.packets;
             assert!(lost <= 40, "{how}: {lost} packets lost");
-            // Logins have one text.
+            // All logins have the same text, so only statements are compared.
             let asked = got.events.iter().filter(|e| e.sql.starts_with("select"));
             for event in asked.filter(|e| e.time.is_some()) {
                 let truth = whole.find(&event.sql);

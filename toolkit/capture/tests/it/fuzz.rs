@@ -1,4 +1,5 @@
-//! Hostile captures: mutations of good ones, by seed. Nothing may panic, take long or keep much.
+//! Hostile captures: mutations of good ones, by seed. None may cause a panic, take long or keep
+//! much memory.
 //!
 //! `FROND_FUZZ_ROUNDS` sets the number of mutations (default 400).
 

@@ -1,7 +1,7 @@
-//! A load whose latencies the clients know, on a real server, captured, with packets removed.
+//! A load with known latencies on a real server, captured, with packets removed.
 //!
-//! A statement took at least as long as it slept, and at most as long as its client waited: between
-//! these the capture's times must be.
+//! A statement took at least as long as it slept, and at most as long as its client waited: the
+//! capture's times must lie between the two.
 
 use super::private::{only, session, thinned};
 use super::programs::{bounded, has};
@@ -13,7 +13,7 @@ use std::process::Stdio;
 /// By class, in nanoseconds.
 type Times = Vec<Vec<u64>>;
 
-/// What the clients printed: how long statements slept, and how long they took.
+/// Parses the output of the clients: how long statements slept, and how long they took.
 fn told(text: &str) -> (Times, Times) {
     let mut slept = vec![Vec::new(); CLASSES.len()];
     let mut took = slept.clone();
@@ -38,13 +38,13 @@ fn captured(file: &[u8], port: u16) -> (Times, Read) {
     (times, got)
 }
 
-/// The statements of the load that have a time.
+/// The statements of the load that were measured.
 fn measured(read: &Read) -> impl Iterator<Item = (&str, u64)> {
     let ours = read.events.iter().filter(|event| class(&event.sql).is_some());
     ours.filter_map(|event| Some((&event.sql[..], event.time?)))
 }
 
-/// What pt-query-digest makes of it, by class.
+/// The times that pt-query-digest finds, by class.
 fn peer(file: &[u8], port: u16) -> Option<Times> {
     if !has("tcpdump") {
         return None;
@@ -69,9 +69,9 @@ fn peer(file: &[u8], port: u16) -> Option<Times> {
     Some(times)
 }
 
-/// True if the sample's p95 is one that a random sample of its size has (four standard deviations of the rank):
-/// on a busy machine a few statements take long, all at once, and then the p95 of a few is a matter of
-/// chance. That each time is the statement's own is asserted exactly.
+/// True if the sample's p95 is one that a random sample of its size can have (within four standard deviations
+/// of the rank). On a busy machine a few statements take long, all at once; then the p95 of a few is a matter
+/// of chance. Each time by itself is asserted exactly elsewhere.
 fn by_chance(all: &[u64], sample: &[u64]) -> bool {
     let mut all = all.to_vec();
     all.sort_unstable();
@@ -80,7 +80,7 @@ fn by_chance(all: &[u64], sample: &[u64]) -> bool {
     (at(0.95 - 4.0 * error)..=at(0.95 + 4.0 * error)).contains(&p95(sample.to_vec()))
 }
 
-/// A capture of a busy host begins within connections, whose logins it does not have.
+/// A capture of a busy host begins in the middle of connections, so it lacks their logins.
 fn assert_all_measured_from_the_middle_on(file: &[u8], port: u16, whole: &Read) {
     let later = only(file, |index| index as u64 >= whole.summary.packets / 4);
     let begin = first_time(&later, 0);
@@ -123,7 +123,7 @@ fn a_real_load_is_measured_truly_whatever_was_lost() {
         let mut shares = Vec::new();
         for seed in 0..3 {
             let (times, got) = captured(&thinned(&file, percent, seed), port);
-            // Whatever was lost: a measured time is the statement's own.
+            // Whatever was lost, a measured time is the statement's own.
             for (sql, time) in measured(&got) {
                 assert_eq!(own.get(sql), Some(&time), "{percent} %, {seed}");
             }
@@ -141,9 +141,9 @@ fn a_real_load_is_measured_truly_whatever_was_lost() {
             }
             let measured: usize = times.iter().map(Vec::len).sum();
             shares.push(measured * 100 / all);
-            // Request and answer must be there: 16 of 100 with 60 % removed, less what is doubtful.
+            // Both request and answer must be there: 16 of 100 with 60 % removed, less those in doubt.
             assert!(percent < 60 || measured * 100 >= 10 * all, "{shares:?} % measured");
-            // What is lost whole is not counted.
+            // Statements that are lost whole are not counted.
             let seen = (measured as u64 + got.summary.unmeasured) as f64 / all as f64;
             let least = 0.9 * (100 - percent) as f64 / 100.0;
             assert!((least..1.1).contains(&seen), "{percent} %: {seen} are counted");

@@ -1,4 +1,4 @@
-//! The same connections behind every link layer, in every form of pcap, cut and in fragments.
+//! The same connections behind every link layer and in every form of pcap, cut and in fragments.
 
 use super::traffic::*;
 
@@ -37,8 +37,8 @@ fn family(ip: &[u8]) -> u32 {
 
 const MAC: [u8; 12] = [2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2];
 
-/// Name, number of the link layer, what it puts before an IP packet.
-/// From an IP packet to a frame.
+/// Name, number of the link layer, and the function below for an IP packet.
+/// Makes a frame from an IP packet.
 type Wrap = fn(&[u8]) -> Vec<u8>;
 
 const LAYERS: &[(&str, u32, Wrap)] = &[
@@ -111,7 +111,7 @@ fn what_fragments_carry_is_missing() {
     assert!(got.summary.to_string().contains("2 packets are fragments"));
 }
 
-/// Headers of an answer are enough to measure a statement; of a statement they are not.
+/// The headers of an answer suffice to measure a statement; the headers of a request do not.
 #[test]
 fn packets_cut_by_the_snapshot_length_give_no_false_time() {
     let mut c = Connection::new(43_200);

@@ -81,7 +81,7 @@ fn check(mode: &str) {
     check_begins(&file, &options, &got);
 }
 
-/// Wherever within the connection the capture begins: what follows is measured.
+/// Wherever within a connection the capture begins, the following statements are measured.
 fn check_begins(file: &[u8], options: &Options, whole: &Read) {
     for tenth in 1..10 {
         let later = only(file, |index| index as u64 * 10 >= whole.summary.packets * tenth);
@@ -95,7 +95,7 @@ fn check_begins(file: &[u8], options: &Options, whole: &Read) {
     }
 }
 
-/// Whatever is removed from a real capture: measured times stay the same.
+/// Whichever packets are removed from a real capture, measured times stay the same.
 fn check_losses(file: &[u8], options: &Options, whole: &Read) {
     for (percent, rounds) in [(1, 4), (5, 4), (30, 4), (60, 4)] {
         let mut measured = 0;
@@ -103,7 +103,7 @@ fn check_losses(file: &[u8], options: &Options, whole: &Read) {
             let got = read_with(&thinned(file, percent, seed), options.clone(), 1 << 20);
             for event in got.events.iter().filter(|e| e.time.is_some() && e.kind != Kind::Connect) {
                 let same = |e: &&Got| e.sql == event.sql && e.start == event.start;
-                // An execution whose PREPARE was lost names the statement's number.
+                // If the PREPARE was lost, an execution names only the statement's number.
                 let unnamed = event.sql.starts_with("EXECUTE ") || event.sql.contains('?');
                 let truth = whole.events.iter().find(same);
                 let truth = truth

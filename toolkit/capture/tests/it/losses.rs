@@ -1,4 +1,4 @@
-//! Packets are removed at random; no time that is shown may be wrong.
+//! Packets are removed at random; no shown time may be wrong.
 
 use super::traffic::*;
 use frond_event::Kind;
@@ -28,7 +28,7 @@ fn check(load: &Load, percent: u64, seed: u64) -> f64 {
     let total = load.truth.len() as f64;
     if percent > 0 {
         assert!(got.summary.gaps > 0 && got.summary.packets_lost() > 0);
-        // A request that is lost whole is not counted, and none is counted twice: logins are no part of `total`.
+        // A lost request is not counted, and no request is counted twice. `total` does not include logins.
         let seen = got.summary.measured + got.summary.unmeasured;
         let (least, most) = (0.95 * total * (100 - percent) as f64 / 100.0, total + 40.0);
         assert!((least..=most).contains(&(seen as f64)), "{seen} of {total} counted");
@@ -42,15 +42,15 @@ fn check(load: &Load, percent: u64, seed: u64) -> f64 {
 fn lost_packets_never_give_a_wrong_time() {
     let load = load(40, 250, 1);
     assert_eq!(check(&load, 0, 1), 1.0);
-    // Where bytes of both sides are missing, a client's first requests are not believed to have been
-    // sent one by one; so of the largest loss less is measured than could be.
+    // Where bytes of both sides are missing, a client's first requests are not assumed to wait for
+    // answers; so with the largest loss fewer statements are measured than could be.
     for (percent, least) in [(1, 0.97), (5, 0.87), (20, 0.58), (60, 0.1)] {
         let share = check(&load, percent, percent);
         assert!(share >= least, "{percent} % removed: only {share} measured");
     }
 }
 
-/// What captures from several queues look like: neighbours change places.
+/// Captures from several queues have neighbouring packets swapped.
 #[test]
 fn packets_out_of_order_are_all_measured() {
     let load = load(10, 100, 2);
@@ -100,7 +100,7 @@ fn a_capture_that_begins_in_the_middle_finds_its_place() {
     assert!(measured > 350, "{measured}");
 }
 
-/// A lost answer together with the next request: the classic lie, a time of two queries.
+/// A lost answer together with the next request: the classic error is one time for two queries.
 #[test]
 fn an_answer_is_never_given_to_the_request_before() {
     let mut c = Connection::new(50_000);
@@ -111,7 +111,7 @@ fn an_answer_is_never_given_to_the_request_before() {
     let third = c.ask(second + 1_000_000, &query("select 3"), 5_000_000, &rows(2, 10));
     c.close(third + 1_000_000);
     let mut packets = c.packets;
-    // The packets of "select 1": request, answer, acknowledgement; of "select 2" likewise.
+    // The packets of "select 1" are request, answer and acknowledgement; likewise for "select 2".
     packets.drain(lost - 2..lost + 1);
     let got = read(&pcap(&packets, 1 << 20));
     let first = got.find("select 1");
@@ -121,7 +121,7 @@ fn an_answer_is_never_given_to_the_request_before() {
     assert_eq!(got.summary.gaps, 2);
 }
 
-/// It is in no class, for its text may be another's: but those that have a time are all counted.
+/// Its text may be another's, so it is in no class; but all statements with a time are counted.
 #[test]
 fn a_torn_request_does_not_take_from_the_number_of_measured_ones() {
     let mut c = Connection::new(50_001);

@@ -1,4 +1,4 @@
-//! Captured traffic: simulated clients and servers whose truth is known, samples, a real server.
+//! Captured traffic: simulated clients and servers with known times, samples, a real server.
 //!
 //! `traffic` makes the packets of simulated connections and writes them as captures.
 

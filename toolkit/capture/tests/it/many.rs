@@ -1,4 +1,4 @@
-//! More connections than the table can have: working connections are kept.
+//! More connections than the table can hold: working connections are kept.
 
 use super::traffic::*;
 use frond_capture::Options;
@@ -19,7 +19,7 @@ fn waiting(count: u16) -> (Vec<Connection>, i64) {
     (connections, end + MS)
 }
 
-/// All of them are answered, and measured.
+/// Answers all of them, and checks that all are measured.
 fn check(mut waiting: Vec<Connection>, begun: i64, meanwhile: Vec<Seen>, others: u64) -> Read {
     let until = meanwhile.last().map_or(begun, |p| p.time) + MS;
     let count = waiting.len();
@@ -124,7 +124,7 @@ fn what_takes_too_much_memory_forgets_prepared_statements_and_goes_on() {
 
 #[test]
 fn a_connection_that_was_given_up_for_want_of_memory_is_read_on() {
-    // Statements of which the last part is missing hold what can only be given up.
+    // Statements whose last part is missing hold back bytes that can only be given up.
     let mut connections = Vec::new();
     for n in 0..40u16 {
         let mut c = Connection::new(20_000 + n);
@@ -142,7 +142,7 @@ fn a_connection_that_was_given_up_for_want_of_memory_is_read_on() {
     let options = Options { most_memory: 8 << 20, ..Options::default() };
     let got = read_with(&pcap(&merge(connections), 1 << 20), options, 1 << 20);
     assert!(got.summary.evicted > 10, "{}", got.summary.evicted);
-    // The last ones at the latest, of each connection.
+    // At the latest the last statements of each connection are measured.
     let last = got.events.iter().filter(|e| e.sql == "select 'on 4'" && e.time == Some(MS as u64));
     assert_eq!(last.count(), 40);
 }

@@ -1,5 +1,5 @@
-//! Clients of every kind at once, with packets lost, repeated and out of order: whatever is
-//! measured has its true time, and nothing is there twice.
+//! Clients of every kind at once, with packets lost, repeated and out of order: every measured
+//! time is true, and no event is there twice.
 
 use super::compressed::zlib;
 use super::traffic::*;
@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 
 struct Mixed {
     packets: Vec<Seen>,
-    /// Nanoseconds of each command, by the microsecond in which it began.
+    /// True time of each command in nanoseconds, by the microsecond in which it began.
     truth: HashMap<i64, u64>,
 }
 
@@ -24,7 +24,8 @@ impl Client<'_> {
         self.begin_within(least, 3_000_000)
     }
 
-    /// Some time later, in a microsecond in which no other one begins, nor in the one before or after.
+    /// Picks a later time, in a microsecond in which no other command begins, nor in the one before or
+    /// after.
     fn begin_within(&mut self, least: i64, most: u64) -> i64 {
         self.time += least + self.random.below(most) as i64;
         while (-1..=1).any(|i| self.truth.contains_key(&(self.time / 1000 + i))) {
@@ -42,7 +43,7 @@ impl Client<'_> {
             self.connection.acknowledge(sent + 5_000, SERVER);
         }
         let end = self.connection.send(sent + after as i64, SERVER, answer);
-        // Delayed acknowledgements come with the next request.
+        // A delayed acknowledgement comes with the next request.
         if self.random.below(2) == 0 {
             self.connection.acknowledge(end + 500, CLIENT);
         }
@@ -50,7 +51,7 @@ impl Client<'_> {
         self.time = end + 1000;
     }
 
-    /// A statement, long now and then.
+    /// A statement, now and then a long one.
     fn sql(&mut self) -> String {
         let padding = if self.random.below(12) == 0 { "x".repeat(4000) } else { String::new() };
         format!("select {} from t where a = '{padding}'", self.random.below(1 << 40))
@@ -99,7 +100,7 @@ impl Client<'_> {
                 begun
             })
             .collect();
-        // The server has begun with each when the one before was answered.
+        // The server begins with each request when the one before is answered.
         let mut end = self.time;
         for (index, begun) in requests.iter().enumerate() {
             let after = 30_000 + self.random.below(1_000_000);
@@ -114,7 +115,7 @@ impl Client<'_> {
         self.time = end + 1000;
     }
 
-    /// When the last byte of the request was sent whose first was at `begun`.
+    /// When the last byte of a request was sent, whose first byte was sent at `begun`.
     fn sent(&self, begun: i64) -> i64 {
         let packets = &self.connection.packets;
         let at = packets.iter().position(|p| p.time == begun).expect("it was sent");
@@ -128,7 +129,7 @@ impl Client<'_> {
         last
     }
 
-    /// Sends on while answers come, as drivers do whose programs do not wait.
+    /// Sends requests while answers arrive, as drivers do for programs that do not wait.
     fn streaming(&mut self) {
         let mut answers = VecDeque::<(i64, Vec<u8>)>::new();
         let mut idle = self.time;
@@ -220,7 +221,7 @@ fn mixed(seed: u64, kinds: u16, commands: usize) -> Mixed {
         let time = connection.login(begun, if n % kinds == 2 { 1 << 5 } else { 0 }) + 1000;
         let mut client = Client { connection, random, time, truth: &mut truth };
         for _ in 0..commands {
-            // Programs rest, too.
+            // Programs are idle now and then.
             client.time += i64::from(client.random.below(8) == 0) * 2_000_000_000;
             match (n % kinds, client.random.below(4)) {
                 (0, _) => client.statement(),
@@ -242,7 +243,8 @@ fn mixed(seed: u64, kinds: u16, commands: usize) -> Mixed {
     Mixed { packets: merge(connections), truth }
 }
 
-/// Returns how many commands were measured; their times may be `off` by this many nanoseconds.
+/// Returns the number of commands that were measured; their times may be `off` by this many
+/// nanoseconds.
 fn check(truth: &HashMap<i64, u64>, packets: &[Seen], off: u64, what: &str) -> usize {
     let got = read(&pcap(packets, 1 << 20));
     let mut seen = HashSet::new();

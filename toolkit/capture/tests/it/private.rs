@@ -33,7 +33,7 @@ impl Drop for Process {
     }
 }
 
-/// What it prints.
+/// Runs a command and returns its output.
 fn run(command: &mut Command) -> Result<String, String> {
     let output = command.output().map_err(|e| e.to_string())?;
     if output.status.success() {
@@ -68,7 +68,7 @@ impl Server {
             .args(["--innodb-buffer-pool-size=32M", "--max-allowed-packet=64M", "--local-infile=1"])
             .arg(format!("--port={port}"))
             .arg(format!("--datadir={}", data.display()))
-            // Servers that share one delete each other's files.
+            // Servers that share a directory delete each other's temporary files.
             .arg(format!("--tmpdir={}", data.display()))
             .arg(format!("--socket={}", socket.display()))
             .arg(format!("--pid-file={}", home.join("pid").display()))
@@ -109,7 +109,7 @@ fn capture(port: u16, file: &Path) -> Result<Process, String> {
     let mut lines = BufReader::new(stderr);
     while lines.read_line(&mut said).is_ok_and(|n| n > 0) {
         if said.contains("listening on") {
-            // What it says at its end must not meet a closed pipe.
+            // The server's last messages must not meet a closed pipe.
             std::thread::spawn(move || lines.lines().count());
             return Ok(process);
         }
@@ -117,9 +117,9 @@ fn capture(port: u16, file: &Path) -> Result<Process, String> {
     Err(said)
 }
 
-/// Captures what the client does that is started with these arguments behind the port, and a file's
-/// name: the capture, the server's port, and what the client printed. `None` and a word on the
-/// terminal if that is not possible here.
+/// Starts the client with these arguments, followed by the port and a file's name, and captures its
+/// traffic. Returns the capture, the server's port, and the client's output. If that is not
+/// possible here, it prints why and returns `None`.
 pub fn session(arguments: &[&str]) -> Option<(Vec<u8>, u16, String)> {
     for program in ["mariadbd", "mariadb", "mariadb-install-db", "tcpdump", "cc", "mariadb_config"]
     {
@@ -156,7 +156,7 @@ pub fn session(arguments: &[&str]) -> Option<(Vec<u8>, u16, String)> {
     std::fs::write(&infile, "one\ntwo\n").expect("a file");
     let said = run(bounded(&client).arg(server.port.to_string()).args(arguments).arg(&infile))
         .expect("the client succeeds");
-    // The last packets, and what tcpdump has not yet written.
+    // Waits for the last packets, and for bytes that tcpdump has not yet written.
     std::thread::sleep(Duration::from_millis(1500));
     tcpdump.signal("-INT");
     std::thread::sleep(Duration::from_millis(300));

@@ -1,4 +1,4 @@
-//! Forms of the protocol that a simulated server can speak and a real one speaks seldom.
+//! Forms of the protocol that a simulated server can speak and a real one rarely speaks.
 
 use super::programs::{bounded, has};
 use super::traffic::*;
@@ -47,7 +47,7 @@ fn a_refused_connection_has_an_error() {
     assert_eq!(got.events.len(), 1);
 }
 
-/// Before its greeting, before the login, and before it answers that.
+/// The server hangs up before its greeting, before the login, and before the answer to the login.
 #[test]
 fn a_server_that_hangs_up_during_the_login_is_counted_with_its_time() {
     for steps in 0..3 {
@@ -107,7 +107,7 @@ fn a_statement_executed_before_its_number_is_known_has_its_text() {
     assert_eq!(got.find("select a from t where b = 'y'").time, Some(MS as u64));
 }
 
-/// It is not of the one prepared before that, and the first answer is not its own.
+/// The execution is not of the statement prepared before, and the first answer is not its own.
 #[test]
 fn an_execution_whose_prepare_was_lost_is_of_no_other_statement() {
     let (mut c, time) = logged_in(40_030);
@@ -154,7 +154,7 @@ fn tls_is_counted_and_said() {
     assert!(got.events.is_empty());
     assert_eq!(got.summary.encrypted, 1);
     assert!(got.summary.to_string().contains("encrypted and cannot be read"));
-    // And from the middle.
+    // The same from the middle of the connection.
     let mut c = Connection::new(40_007);
     for i in 0..5 {
         c.send(BEGIN + i * MS, CLIENT, &[0x17, 3, 3, 0, 3, 1, 2, 3]);
@@ -182,7 +182,7 @@ fn servers_on_other_ports_are_found() {
     found.sort_unstable();
     assert_eq!(found, ["administrator command: Connect", "select 1", "select 2"]);
     assert_eq!(got.summary.connections, 2);
-    // Ports that are named are the only ones.
+    // If ports are named, only those are read.
     let options = Options { ports: vec![5556], ..Options::default() };
     let got = read_with(&pcap(&packets, 1 << 20), options, 1 << 20);
     assert_eq!(got.times(), [("select 2", Some(MS as u64))]);
@@ -325,14 +325,14 @@ fn databases_change_with_statements_and_commands() {
     );
 }
 
-/// The expression for tcpdump and the choice made here are the same.
+/// tcpdump's filter and this crate choose the same connections.
 #[test]
 fn tcpdump_filters_as_sampling_does() {
     if !has("tcpdump") {
         return eprintln!("skipped: no tcpdump here");
     }
     let connections = (0..400u16).map(|n| {
-        // Even ports, as Linux gives them out.
+        // Even ports, as Linux assigns them.
         let mut c = Connection::new(45_000 + n * 4);
         if n % 2 == 0 {
             c = c.over_ipv6();
@@ -377,7 +377,7 @@ fn connections_of_another_protocol_are_counted() {
     http.close(BEGIN + 3_000_000);
     let mut joined = Connection::new(41_101);
     joined.ask(BEGIN + 1_000_000, b"GET / HTTP/1.1\r\n\r\n", 1_000_000, b"HTTP/1.1 200 OK\r\n\r\n");
-    // Not one of them: a check of health reads only the greeting.
+    // Another case: a health check reads only the greeting.
     let mut check = Connection::new(41_102);
     check.open(BEGIN);
     check.send(BEGIN + 1_000_000, SERVER, &packet(0, &greeting(0)));

@@ -1,12 +1,12 @@
-//! How fast captures are read, in packets per second of one processor: run with
-//! `cargo test --release -p frond-querylog --test net -- --ignored --nocapture speed`.
+//! Measures how fast captures are read, in packets per second of one processor: run with
+//! `cargo test --release -p frond-capture --test it -- --ignored --nocapture speed`.
 
 use super::traffic::*;
 use frond_capture::{Options, Traffic};
 use frond_event::{Event, ForEach, Stream};
 use std::time::Duration;
 
-/// Time this thread has had a processor: on a machine shared with others the clock says little.
+/// Processor time of this thread: on a shared machine the clock says little.
 fn processor_time() -> Duration {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     let nanoseconds = text.split(' ').next().and_then(|n| n.parse().ok());

@@ -1,4 +1,4 @@
-//! Requests of which a part is missing: lost, or cut by the snapshot length.
+//! Requests with a part missing: lost, or cut by the snapshot length.
 
 use super::traffic::*;
 use frond_event::Unmeasured;
@@ -6,7 +6,7 @@ use frond_event::Unmeasured;
 const MS: i64 = 1_000_000;
 const MS_U: u64 = 1_000_000;
 
-/// Ten short statements, `sql`, ten more; where the packets of `sql` begin and end.
+/// Ten short statements, `sql`, ten more; and the range of the packets of `sql`.
 fn around(sql: &str) -> (Vec<Seen>, std::ops::Range<usize>) {
     let mut c = Connection::new(44_000);
     let mut time = c.login(BEGIN, 0);
@@ -39,7 +39,7 @@ fn check_others(got: &Read) {
     assert_eq!(got.summary.events, got.events.len() as u64);
 }
 
-/// Of a long statement only so much is kept: if that was seen, its class is known.
+/// Only the beginning of a long statement is kept: if that part was captured, the class is known.
 #[test]
 fn a_long_statement_with_a_gap_behind_what_is_kept_is_in_its_class_without_a_time() {
     let sql = long_literal();
@@ -59,7 +59,7 @@ fn a_long_statement_with_a_gap_behind_what_is_kept_is_in_its_class_without_a_tim
     }
 }
 
-/// Of its begin alone a class would be made that is no statement's: "select length(?" here.
+/// The beginning alone would give a class that no statement has: "select length(?" here.
 #[test]
 fn a_statement_with_a_gap_in_what_is_kept_is_only_counted() {
     let (whole, of_sql) = around(&long_literal());
@@ -89,7 +89,7 @@ fn a_long_request_that_is_lost_in_many_gaps_is_one() {
         let got = read(&pcap(&packets, 1 << 20));
         check_others(&got);
         let summary = &got.summary;
-        // Of one that is lost whole nothing is known.
+        // If a statement is lost whole, nothing is known of it.
         assert_eq!(summary.unmeasured, u64::from(round != 2 && round != 3), "{round}: {summary}");
         let missing = (whole.len() - packets.len()) as u64;
         let told = summary.packets_lost();
@@ -112,7 +112,7 @@ fn cut_packets_are_not_lost_ones() {
         assert_eq!((summary.measured, summary.unmeasured, summary.partial), (21, 1, 1));
         assert!(summary.to_string().contains("were cut by the capture"), "{summary}");
     }
-    // As text the same.
+    // The same as text.
     let mut cut = packets.clone();
     cut.iter_mut().for_each(|p| p.ip.truncate(1000));
     let [binary, text] = [pcap(&packets, 1000), text(&cut, false, false, false)].map(|f| read(&f));
@@ -136,7 +136,7 @@ fn sizes_are_those_of_whole_statements() {
     assert_eq!(long.bytes_received, Some(sql.len() as u64 + 5));
 }
 
-/// More than a packet can hold.
+/// A statement longer than a packet can be.
 #[test]
 fn a_statement_of_two_packets_has_its_size() {
     let sql = format!("select length('{}')", "w".repeat((1 << 24) + 1000));
@@ -165,7 +165,7 @@ fn values_sent_ahead_are_part_of_the_execution_and_its_size() {
         ahead += piece.len() as u64;
         end = c.send(end + MS, CLIENT, &piece);
     }
-    // The packet has no value for what came ahead.
+    // The packet has no value for the parameter whose value was sent ahead.
     let mut execution = execute(3, 0, &[""], true);
     execution.pop();
     execution[0] -= 1;
@@ -180,7 +180,7 @@ fn values_sent_ahead_are_part_of_the_execution_and_its_size() {
     assert_eq!(sizes, [of(500_000, execution.len(), ahead), of(1, short, 0)]);
 }
 
-/// A client's file is no request.
+/// A file that the client sends is not a request.
 #[test]
 fn what_is_lost_of_a_file_is_no_statement() {
     let mut c = Connection::new(44_004);
@@ -204,7 +204,7 @@ fn what_is_lost_of_a_file_is_no_statement() {
     assert_eq!(got.summary.partial, 0, "{}", got.summary);
 }
 
-/// Long requests and long answers are lost one after the other, and the short ones are not.
+/// Long requests and long answers are lost one after the other; the short ones are kept.
 #[test]
 fn long_exchanges_that_are_lost_are_not_as_many_packets_as_short_ones_of_their_bytes() {
     let mut c = Connection::new(44_003);
@@ -232,7 +232,7 @@ fn long_exchanges_that_are_lost_are_not_as_many_packets_as_short_ones_of_their_b
 fn an_old_segment_behind_the_end_of_a_long_connection_is_late() {
     let (mut packets, of_sql) = around(&long_literal());
     let end = packets[packets.len() - 1].time + MS;
-    // The connection's begin up to the login, and a statement.
+    // Lost: the connection's beginning up to the login, and up to a statement.
     for late in [0, 1, 3, 4, of_sql.start - 3] {
         let ip = packets[late].ip.clone();
         packets.push(Seen { time: end, ip });

@@ -1,8 +1,8 @@
-//! From a tree of conditions to a list of tests with two ways on from each.
+//! Compiles a tree of conditions to a list of tests, each with two successors.
 
 use super::test::{Expression, Test};
 
-/// A test and where to go on.
+/// A test, and where to continue.
 #[derive(Clone, Debug)]
 pub(super) struct Step {
     pub(super) test: Test,
@@ -10,12 +10,13 @@ pub(super) struct Step {
     pub(super) on_false: u16,
 }
 
-/// Ends of the evaluation, in the place of a test's number.
+/// Results of the evaluation, in place of a test's number.
 pub(super) const WANTED: u16 = u16::MAX;
 
 pub(super) const UNWANTED: u16 = u16::MAX - 1;
 
-/// Compiles: the tests, and the number of the first. An error if there are more tests than anybody writes.
+/// Compiles: returns the tests and the number of the first. An error if there are more tests than anybody
+/// writes.
 pub(super) fn compile(expression: Expression) -> Result<(Vec<Step>, u16), String> {
     let mut tests = Vec::new();
     let start = emit(&mut tests, expression, WANTED, UNWANTED);
@@ -26,7 +27,7 @@ pub(super) fn compile(expression: Expression) -> Result<(Vec<Step>, u16), String
 }
 
 /// Appends the tests of `expression`, after which evaluation continues at `on_true` or `on_false`;
-/// returns the first test. Later parts are appended first: their places are then known.
+/// returns the first test. Later parts are appended first, so that their numbers are known.
 fn emit(tests: &mut Vec<Step>, expression: Expression, on_true: u16, on_false: u16) -> u16 {
     match expression {
         Expression::Test(test) => {

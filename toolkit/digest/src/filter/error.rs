@@ -29,7 +29,7 @@ impl FilterError {
         line[..start].chars().count() + 1
     }
 
-    /// The line the place is in, and where in it the place begins.
+    /// The line of the place, and the offset of the place in it.
     fn line(&self) -> (&str, usize) {
         let at = self.place.start.min(self.text.len());
         let from = self.text[..at].rfind('\n').map_or(0, |n| n + 1);

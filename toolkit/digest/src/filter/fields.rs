@@ -1,4 +1,4 @@
-//! The names an expression can use, their types, and how an event answers them.
+//! The names that an expression can use, their types, and their values in an event.
 
 use frond_event::Event;
 use frond_event::{Flag, Metric, Unit};
@@ -40,7 +40,7 @@ pub(super) enum Number {
     End,
 }
 
-/// Yes or no.
+/// A field that is yes or no.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum YesNo {
     Flag(Flag),
@@ -102,7 +102,7 @@ const ALIASES: [(&str, &str); 8] = [
 
 const SPECIAL: [&str; 5] = ["measured", "kind", "command", "class", "tables"];
 
-/// Every name, for messages and for help.
+/// Every name, for messages and help texts.
 pub fn names() -> impl Iterator<Item = &'static str> {
     let metrics = Metric::ALL.iter().map(|m| m.name());
     let flags = Flag::ALL.iter().map(|f| f.name());

@@ -1,4 +1,5 @@
-//! Literals: the meaning of a comparison's right side for the field on its left, checked against its type.
+//! Literals: what the right side of a comparison means for the field on its left, checked against the
+//! field's type.
 
 use std::ops::Range;
 
@@ -13,7 +14,7 @@ use frond_event::{Kind, Micros};
 use frond_sqltext::{ClassIdText, Dialect, StatementKind};
 use jiff::tz::TimeZone;
 
-/// Compiled size of a pattern and of its cache.
+/// Limits of a pattern's compiled size and of its cache, in bytes.
 const PATTERN_BYTES: usize = 1 << 20;
 /// A pattern longer than this is refused at once: a megabyte of parentheses takes the library 1.5 s.
 const LONGEST_PATTERN: usize = 32 << 10;
@@ -25,7 +26,7 @@ pub struct Context {
     pub now: Micros,
     /// For times without a zone.
     pub zone: TimeZone,
-    /// In which the field `class` is computed.
+    /// The dialect in which the field `class` is computed.
     pub dialect: Dialect,
 }
 
@@ -48,7 +49,7 @@ impl Literals<'_> {
         FilterError::new(self.text, place, what)
     }
 
-    /// The test that a field that is no number equals one of the values.
+    /// The test that `field`, which is not a number, equals one of the values.
     pub(super) fn any_of(&self, field: &Field, values: &[(Side, Range<usize>)]) -> Result<Test> {
         let texts = |what: &str| {
             values
@@ -135,7 +136,7 @@ impl Literals<'_> {
                         "the pattern is too large when compiled".into()
                     }
                     regex::Error::Syntax(text) => {
-                        // The library's message is a drawing; its last line has the cause.
+                        // The library's message is a drawing; its last line names the cause.
                         let last = text.lines().last().unwrap_or_default();
                         format!("the pattern is wrong: {}", last.trim_start_matches("error: "))
                     }
@@ -248,7 +249,7 @@ pub(super) fn range(number: Number, relation: Relation, value: Fraction) -> Test
         Relation::AtMost => (i128::MIN, floor, true),
         Relation::Greater => (floor + 1, i128::MAX, true),
         Relation::AtLeast => (ceil, i128::MAX, true),
-        // Of a value between two integers the range is empty.
+        // For a value between two integers the range is empty.
         Relation::Equal => (ceil, floor, true),
         Relation::NotEqual => (ceil, floor, false),
     };

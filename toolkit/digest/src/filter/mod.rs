@@ -1,4 +1,4 @@
-//! Which events are wanted: a small typed expression language, and the times of `--since/--until`.
+//! Chooses events: a small typed expression language, and the times of `--since/--until`.
 //!
 //! ```text
 //! db == "shop" && query_time > 500ms && !(user in ("batch", "backup"))
@@ -17,7 +17,7 @@
 //! - FI2. A comparison with a number or time the event does not have is false, `!=` included; use
 //!   `known(field)` to ask. An unknown text is the empty text.
 //! - FI3. Evaluation neither allocates (its buffers are in `Scratch`) nor recurses: an expression is
-//!   compiled to tests, each of which names the test to go on with if it holds and if it does not.
+//!   compiled to tests, each of which names the next test for either outcome.
 //! - FI4. Patterns run in linear time and their compiled size is bounded.
 //!
 //! Tested in `tests/it/filter/`.
@@ -66,7 +66,7 @@ impl Filter {
         Ok(Filter { tests, start, dialect: context.dialect, class })
     }
 
-    /// Whether the expression asks for the class: then a caller that has the fingerprint should
+    /// Whether the expression uses the class. Then a caller that has the fingerprint should
     /// pass it.
     pub fn needs_class(&self) -> bool {
         self.class
@@ -144,8 +144,8 @@ impl Filter {
     }
 }
 
-/// Whether a table of the event's statement is wanted, given its database (the event's own where
-/// the statement does not say one) and name.
+/// Whether the expression wants one of the statement's tables, given database (the event's own where
+/// the statement does not name one) and name.
 fn any_table(
     event: &Event<'_>,
     scratch: &mut Scratch,
@@ -161,7 +161,7 @@ fn any_table(
     found
 }
 
-/// The same memory for names of another statement. The standard library collects a vector's own
+/// Reuses the memory for names of another statement. The standard library collects a vector's own
 /// iterator in place, so nothing is allocated.
 fn emptied<'b>(mut tables: Vec<TableRef<'_>>) -> Vec<TableRef<'b>> {
     tables.clear();

@@ -8,7 +8,8 @@ use super::test::{negated, Expression, Relation, Test};
 use crate::nearest::nearest;
 use std::ops::Range;
 
-/// Parentheses and negations inside each other, and comparisons in all: recursion is bounded.
+/// Limits of nesting (parentheses and negations) and of the number of comparisons, so that
+/// recursion is bounded.
 const DEPTH: usize = 100;
 const COMPARISONS: usize = 2000;
 
@@ -60,7 +61,7 @@ impl Parser<'_> {
         self.literals.error(place, what)
     }
 
-    /// The next token, left behind. The last one is never left behind.
+    /// Consumes and returns the next token. The last one (`End`) is never consumed.
     fn take(&mut self) -> Token {
         let token = self.tokens[self.at].0.clone();
         self.at = (self.at + 1).min(self.tokens.len() - 1);

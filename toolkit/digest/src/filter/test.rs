@@ -1,4 +1,4 @@
-//! The tests of which an expression is made, and the tree of them that the parser gives.
+//! The tests that make up an expression, and the tree of them that the parser returns.
 
 use super::fields::{Number, Text, YesNo};
 use frond_sqltext::StatementKind;
@@ -47,7 +47,7 @@ pub(super) enum Test {
     AnyTable,
 }
 
-/// A table in a literal; without a database, any will do.
+/// A table in a literal; without a database it matches any.
 #[derive(Clone, Debug)]
 pub(super) struct TableName {
     pub(super) db: Option<Box<[u8]>>,
@@ -88,7 +88,7 @@ impl Relation {
     }
 }
 
-/// What the parser gives.
+/// The parser's result.
 #[derive(Clone, Debug)]
 pub(super) enum Expression {
     Test(Test),

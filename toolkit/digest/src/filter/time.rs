@@ -25,9 +25,9 @@ impl fmt::Display for TimeError {
 
 impl std::error::Error for TimeError {}
 
-/// The time that `text` names: before `now` for a plain duration, in `zone` unless it names one.
-/// A time that the zone skips (the clock goes forward) stands for the one an hour later; a time
-/// that the zone has twice stands for the first.
+/// The time that `text` names: before `now` for a plain duration, in `zone` unless the text names
+/// one. A time that the zone skips (the clock goes forward) means the time an hour later. A time
+/// that the zone has twice means the first.
 pub fn parse_time(text: &str, now: Micros, zone: &TimeZone) -> Result<Micros, TimeError> {
     let trimmed = text.trim();
     let error = |why: &str| TimeError { text: text.to_string(), why: why.to_string() };
@@ -98,7 +98,7 @@ fn civil(text: &str, digits: usize, zone: &TimeZone) -> Result<Micros, String> {
     if rest.is_empty() {
         return in_zone(date.to_datetime(Time::midnight()), zone).ok_or_else(bad_day);
     }
-    // The zone begins at the first of these that the clock time cannot have.
+    // The zone begins at the first of these characters, which no clock time has.
     let end = rest.find(['Z', 'z', '+', '-', '[', ' ']).unwrap_or(rest.len());
     let (time, named) = rest.split_at(end);
     let time = clock(time).ok_or_else(|| " (the clock time is wrong)".to_string())?;

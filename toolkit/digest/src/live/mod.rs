@@ -6,7 +6,7 @@
 //! | `processlist` | running statements, polled: statements with times that are lower bounds |
 //! | `digests` | `performance_schema.events_statements_summary_by_digest`: totals for each class |
 //!
-//! There is no connection here. The caller has a connection (as `frond digest` has), sends this
+//! This module has no connection. The caller has one (as `frond digest` does), sends this
 //! module's queries (`SELECT ...`), and passes the rows as bytes, with the columns in the order of
 //! the query. So users of the library may use any client, and the tests need no server.
 //!
@@ -28,7 +28,7 @@ fn bytes<'a>(row: &Row<'a>, at: usize) -> &'a [u8] {
     row.get(at).copied().flatten().unwrap_or_default()
 }
 
-/// A number that is not negative; `None` if it is NULL or none.
+/// A number that is not negative; `None` for NULL and for other text.
 fn number(row: &Row<'_>, at: usize) -> Option<u64> {
     decimal(bytes(row, at), 1).map(|(n, _)| n)
 }
@@ -36,7 +36,7 @@ fn number(row: &Row<'_>, at: usize) -> Option<u64> {
 /// A moment in UTC: the connection's `time_zone` is `+00:00`.
 fn moment(row: &Row<'_>, at: usize) -> Option<Micros> {
     let text = bytes(row, at);
-    // A server's notation of "never".
+    // The server's notation for "never".
     if text.starts_with(b"0000-") {
         return None;
     }
@@ -56,8 +56,8 @@ fn duration(row: &Row<'_>, at: usize) -> Option<u64> {
     )
 }
 
-/// Names of columns a server has, as `SELECT` wants them: those of `wanted` that are there, NULL for the others, so
-/// that a row's order is always the same.
+/// A list for `SELECT` of the columns in `wanted`: those that the server has, and NULL for the others, so
+/// that the order in a row is always the same.
 fn columns(wanted: &[&str], has: &dyn Fn(&str) -> bool) -> String {
     let list: Vec<String> = wanted
         .iter()

@@ -1,9 +1,9 @@
 //! The running statements, polled: how long each was seen running.
 //!
-//! A statement is yielded once, when it is no longer in the list: with its time when it was last seen, which is
+//! A statement is yielded once, when it is no longer in the list, with its time when it was last seen. That is
 //! less than its real time by at most one interval (PL2). A statement shorter than the interval is seen with
-//! the probability of its time divided by the interval; unseen ones are not counted. So counts and total times
-//! are lower bounds, times of statements longer than the interval are right to one interval, and the busiest
+//! a probability of its time divided by the interval; unseen ones are not counted. So counts and total times
+//! are lower bounds, times of statements longer than the interval are exact to one interval, and the busiest
 //! classes are at the top. `Tracker::load` is unbiased: the mean number of statements running at a moment.
 //!
 //! Invariants:
@@ -27,7 +27,7 @@ const COLUMNS: [&str; 9] =
     ["ID", "USER", "HOST", "DB", "COMMAND", "TIME", "TIME_MS", "QUERY_ID", "EXAMINED_ROWS"];
 const INFO: [&str; 2] = ["INFO_BINARY", "INFO"];
 
-/// The question; `own` is the connection that asks.
+/// The query; `own` is the connection that sends it.
 pub fn question(has: &dyn Fn(&str) -> bool, own: u64) -> String {
     let info = if has(INFO[0]) { INFO[0] } else { INFO[1] };
     format!(
@@ -46,12 +46,12 @@ struct Running {
     host: Vec<u8>,
     db: Vec<u8>,
     examined: Option<u64>,
-    /// When it was seen first and last.
+    /// When it was first seen, and last.
     first: Micros,
     last: Micros,
-    /// Nanoseconds it had run then.
+    /// Nanoseconds that it had run when last seen.
     time: u64,
-    /// Number of the look that saw it.
+    /// Number of the poll that last saw it.
     look: u64,
 }
 
@@ -61,13 +61,13 @@ pub struct Tracker {
     running: HashMap<u64, Running>,
     now: Micros,
     look: u64,
-    /// Statements seen, summed over all looks.
+    /// Statements seen, summed over all polls.
     seen: u64,
     given: u64,
 }
 
 impl Tracker {
-    /// A list is read at the moment `now`.
+    /// Starts a poll at the moment `now`.
     pub fn begin(&mut self, now: Micros) {
         self.now = now;
         self.look += 1;
@@ -89,7 +89,7 @@ impl Tracker {
                 running.last = self.now;
                 running.look = self.look;
                 running.examined = number(row, 8).or(running.examined);
-                // Whole seconds are less exact than the moments of looking.
+                // Whole seconds are less exact than the moments of the polls.
                 let watched = u64::try_from(self.now - running.first).unwrap_or(0) * 1000;
                 running.time = running.time.max(time).max(watched);
                 return;
@@ -114,7 +114,7 @@ impl Tracker {
         }
     }
 
-    /// The list was read: statements that are not in it have ended.
+    /// Ends a poll: statements that were not in the list have ended.
     pub fn end(&mut self, sink: &mut dyn Sink) {
         let look = self.look;
         let mut ended: Vec<(u64, Running)> =
@@ -122,7 +122,7 @@ impl Tracker {
         self.give_all(&mut ended, sink);
     }
 
-    /// No more lists: yields the statements that still run, and returns their number.
+    /// After the last poll: yields the statements that are still running, and returns their number.
     pub fn finish(&mut self, sink: &mut dyn Sink) -> usize {
         let mut left: Vec<(u64, Running)> = self.running.drain().collect();
         self.give_all(&mut left, sink);
@@ -137,12 +137,12 @@ impl Tracker {
         }
     }
 
-    /// How often the list was read.
+    /// The number of polls.
     pub fn looks(&self) -> u64 {
         self.look
     }
 
-    /// Statements running at a moment, on average.
+    /// Number of statements running at a moment, on average.
     pub fn load(&self) -> f64 {
         self.seen as f64 / self.look.max(1) as f64
     }
@@ -194,7 +194,7 @@ fn time_of(row: &Row<'_>) -> u64 {
     let text = |at| bytes(row, at);
     match frond_event::text::decimal(text(6), 1_000_000) {
         Some((nanos, _)) => nanos,
-        // Negative where the clock was put back.
+        // Negative if the clock was set back.
         None => frond_event::text::decimal(text(5), 1_000_000_000).map_or(0, |(nanos, _)| nanos),
     }
 }
@@ -214,7 +214,7 @@ mod tests {
 
     type Seen = (u64, String, u64, Micros);
 
-    /// Rows of (connection, query id, ms, text) for each look, 100 ms apart.
+    /// Feeds rows of (connection, query id, ms, text), a list for each poll, 100 ms apart.
     fn watch(looks: &[&[(u64, u64, &str, &str)]], with_ids: bool) -> (Vec<Seen>, usize, f64) {
         let mut seen = Vec::new();
         let mut sink = ForEach::new(|e: &Event<'_>| {
@@ -276,7 +276,7 @@ mod tests {
         let looks: &[&[(u64, u64, &str, &str)]] =
             &[&[(7, 1, "90", "select 1")], &[(7, 2, "40", "select 1")]];
         assert_eq!(watch(looks, true).0.len(), 2);
-        // Without numbers of statements the two cannot be told apart: one, for as long as it was seen.
+        // Without query ids the two cannot be told apart: they count as one, for as long as it was seen.
         let (seen, _, _) = watch(looks, false);
         assert_eq!(seen.len(), 1);
         assert_eq!(seen[0].2, 100_000_000);

@@ -4,8 +4,8 @@
 //! statistics. A statement's text is cut at 16 MB and was converted to the column's character set
 //! by the server.
 //!
-//! `start_time` is MariaDB's begin of the statement; MySQL's end. The table has no index, so it is read once
-//! from its begin to its end, row by row; `since` and `until` are part of the query, so that the server does
+//! `start_time` is the begin of the statement in MariaDB and its end in MySQL. The table has no index, so it is read
+//! once from beginning to end, row by row. `since` and `until` are part of the query, so that the server does
 //! not send other rows.
 
 use super::{bytes, duration, moment, number, Row};
@@ -24,11 +24,11 @@ pub const COLUMNS: [&str; 9] = [
     "sql_text",
     "thread_id",
 ];
-/// Where it exists; the last of a row.
+/// A column that only some servers have; the last of a row.
 const AFFECTED: &str = "rows_affected";
 
-/// The question. `begin` and `end` bound `start_time` in UTC, the connection's time zone being that; `own` is the
-/// connection that asks.
+/// The query. `begin` and `end` bound `start_time` in UTC, which must be the connection's time zone; `own` is the
+/// connection that sends it.
 pub fn question(
     has: &dyn Fn(&str) -> bool,
     begin: Option<Micros>,
@@ -59,7 +59,7 @@ pub fn question(
     sql
 }
 
-/// A row as an event. `place` is the row's number.
+/// Converts a row to an event. `place` has the row's number.
 pub fn event<'a>(row: &Row<'a>, stamped: Stamped, place: Place) -> Result<Event<'a>, SkipReason> {
     let time = duration(row, 2).ok_or(SkipReason::BadValue)?;
     let stamp = moment(row, 0).ok_or(SkipReason::BadValue)?;
@@ -98,8 +98,8 @@ pub fn event<'a>(row: &Row<'a>, stamped: Stamped, place: Place) -> Result<Event<
     Ok(event)
 }
 
-/// The table has only a command's name where the file says `administrator command: NAME`. No statement is one word of
-/// these.
+/// The class of a command: the table has only its name where the file has `administrator command: NAME`. No statement
+/// consists of just one of these words.
 fn command(text: &[u8]) -> Option<(&'static [u8], Kind)> {
     const COMMANDS: [(&[u8], Kind); 10] = [
         (b"administrator command: Quit", Kind::Quit),

@@ -1,8 +1,8 @@
 //! One row per class, for spreadsheets and databases.
 //!
-//! RFC 4180: commas, CRLF, a header; cells with a comma, a quote or a line's end are quoted, quotes doubled. UTF-8
-//! without a mark at the begin. Times of the clock are UTC (`2026-01-31 18:00:00`), durations seconds, sizes bytes; what
-//! is not known is an empty cell. Metrics a log does not have keep their columns: the header is always the same.
+//! RFC 4180: commas, CRLF, a header; cells with a comma, a quote or a line end are quoted, and quotes doubled. UTF-8
+//! without a byte order mark. Clock times are UTC (`2026-01-31 18:00:00`), durations are in seconds, sizes in bytes;
+//! an unknown value is an empty cell. Metrics that a log lacks keep their columns, so the header is always the same.
 //!
 //! Spreadsheets run a cell as a formula if it begins with `=`, `+`, `-`, `@`, a tab or a carriage return, and a statement
 //! in a log may have been written by anybody. Such texts get an apostrophe in front, as the programs themselves write
@@ -37,10 +37,10 @@ const SOME: [Pick; 6] = [
     ("max", |m| m.max),
 ];
 
-/// Statements that took so long, by powers of ten.
+/// Histogram columns: statements by the power of ten of their time.
 const TIMES: [&str; 8] = ["1us", "10us", "100us", "1ms", "10ms", "100ms", "1s", "10s"];
 
-/// Columns made of a metric: its name, and which of its numbers.
+/// Columns made from a metric: its name, and which of its numbers.
 const METRICS: [(&str, &[Pick]); 8] = [
     ("Query_time", &ALL),
     ("Lock_time", &SOME),
@@ -81,7 +81,7 @@ const AFTER: [&str; 9] = [
     "sample",
 ];
 
-/// The header's names in their order.
+/// The names in the header, in order.
 pub fn columns() -> Vec<String> {
     let metrics = METRICS.iter().flat_map(|(metric, picks)| {
         picks.iter().map(move |(name, _)| format!("{}_{name}", metric.to_ascii_lowercase()))
@@ -111,7 +111,7 @@ pub fn write(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-/// A row as far as it is written.
+/// A row while it is written.
 struct Row(String);
 
 impl Row {
@@ -181,7 +181,7 @@ impl Row {
         }
     }
 
-    /// The most frequent names.
+    /// Writes the most frequent names.
     fn shares(&mut self, shares: &[Share]) {
         let names: Vec<&str> =
             shares.iter().map(|s| s.name.as_str()).filter(|n| !n.is_empty()).take(5).collect();
@@ -194,7 +194,7 @@ impl Row {
     }
 }
 
-/// A text as a cell: no formula, quoted where it has to be.
+/// Makes a text a cell: defused if it could be a formula, quoted where necessary.
 fn cell(text: &str) -> Cow<'_, str> {
     let formula = text.starts_with(['=', '+', '-', '@', '\t', '\r']);
     let quoted = text.contains([',', '"', '\n', '\r']);

@@ -1,4 +1,4 @@
-//! The document as JSON and as lines of JSON. The format is the model's; `docs/digest-json.md` describes it.
+//! The document as JSON and as lines of JSON. The model defines the format; `docs/digest-json.md` describes it.
 
 use std::io::{self, Write};
 

@@ -7,7 +7,7 @@
 //! Invariants:
 //!
 //! - MO1. Times of the clock are microseconds since the epoch, UTC; durations are seconds; sizes are bytes.
-//! - MO2. Shares are between 0 and 1, of all events that were chosen (not only of the classes shown).
+//! - MO2. Shares are between 0 and 1, of all chosen events (not only those of the classes shown).
 //! - MO3. `classes` is in the order of `rank`, which begins at 1. Classes that are not shown are
 //!   summed up in `rest`.
 //! - MO4. Text is UTF-8; bytes of a log that are not were replaced by U+FFFD. With `--redact` no literal of a statement is
@@ -18,10 +18,11 @@ use serde::{Deserialize, Serialize};
 
 /// The version of this document's format.
 ///
-/// 2: of a sampled log (`statements` above `events`) `Metric::sum`, `share_of_*`, the series and the breakdowns are of
-/// all statements that the events stand for; in 1 they were of the events. In 1 a `CASE` of two arms was of another class
+/// 2: for a sampled log (`statements` above `events`) `Metric::sum`, `share_of_*`, the series and the breakdowns cover
+/// all statements that the events stand for; in 1 they covered the events. In 1 a `CASE` of two arms was of another class
 /// than one of three.
-/// 3: `Point::time` is what ran within the interval; in 2 it was all of the statements that ended in it.
+/// 3: `Point::time` is the time that statements ran within the interval; in 2 it was the whole time of statements that
+/// ended in it.
 pub const SCHEMA: u32 = 3;
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -37,14 +38,14 @@ pub struct Report {
     pub classes: Vec<Class>,
     pub rest: Option<Rest>,
     pub loss: Loss,
-    /// Things a reader must know to not misunderstand the numbers; whole sentences.
+    /// What a reader must know so as not to misread the numbers; whole sentences.
     pub notes: Vec<String>,
-    /// Patterns over statements of one connection, if they were asked for.
+    /// Patterns over the statements of one connection, if they were requested.
     pub patterns: Option<Patterns>,
 }
 
 impl Report {
-    /// Why this program cannot read the numbers as they are meant; `None` if it can.
+    /// Why this program cannot interpret the numbers correctly; `None` if it can.
     pub fn unreadable(&self) -> Option<String> {
         let sampled = self.overall.statements > self.overall.events;
         match self.schema {
@@ -68,11 +69,11 @@ pub struct Input {
     pub name: String,
     /// `slow log`, `general log`, `raw statements`, `pcap`, `pcapng`, `tcpdump text`, `empty`.
     pub format: String,
-    /// Unpacked.
+    /// Unpacked size.
     pub bytes: u64,
 }
 
-/// The request.
+/// What the report was asked for.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Selection {
     pub filter: Option<String>,
@@ -80,14 +81,14 @@ pub struct Selection {
     pub until: Option<i64>,
     /// `fingerprint`, `db`, `user`, ...
     pub group_by: String,
-    /// Of fingerprints: `frond`, `ptqd-3.2`, ...
+    /// Dialect of the fingerprints: `frond`, `ptqd-3.2`, ...
     pub dialect: String,
     /// The ranking attribute, in words: `total time`.
     pub order: String,
     /// The unit of the classes' `rank_value`: `seconds`, `bytes`, `count`.
     #[serde(default)]
     pub order_unit: String,
-    /// A short title for it; empty if it is one of the columns that every profile has.
+    /// A short title of the order; empty if it is one of the columns that every profile has.
     #[serde(default)]
     pub order_title: String,
     pub redacted: bool,
@@ -98,24 +99,24 @@ pub struct Selection {
 pub struct Overall {
     /// Chosen events.
     pub events: u64,
-    /// Read, but left out by filters and times.
+    /// Events that were read, but left out by filters and times.
     pub left_out: u64,
-    /// How many statements the chosen events stand for (`log_slow_rate_limit`, sampling); equal to `events` if nothing
-    /// was sampled.
+    /// The number of statements that the chosen events stand for (`log_slow_rate_limit`, sampling); equal to `events` if
+    /// nothing was sampled.
     pub statements: u64,
-    /// Different classes.
+    /// Number of different classes.
     pub classes: u64,
-    /// Classes that were counted together to bound the memory, within 7 %.
+    /// Classes that were counted together to bound the memory; accurate to 7 %.
     pub folded: u64,
     /// Begin of the first and end of the last event.
     pub first: Option<i64>,
     pub last: Option<i64>,
-    /// Between them.
+    /// Seconds between `first` and `last`.
     pub seconds: Option<f64>,
     pub per_second: Option<f64>,
     /// Statements running at the same time, on average.
     pub concurrency: Option<f64>,
-    /// Seconds east of UTC in which the server wrote its times, if the log has it.
+    /// Time zone in which the server wrote its times, in seconds east of UTC, if the log tells it.
     pub zone: Option<i32>,
     pub metrics: Vec<Metric>,
     pub flags: Vec<Flag>,
@@ -126,7 +127,7 @@ pub struct Overall {
     pub users: Vec<Share>,
     pub hosts: Vec<Share>,
     pub dbs: Vec<Share>,
-    /// Of all classes of fingerprints; a statement counts for each of its tables.
+    /// Tables of all classes of fingerprints; a statement counts for each of its tables.
     pub tables: Vec<Share>,
 }
 
@@ -136,13 +137,13 @@ pub struct Overall {
 pub struct Metric {
     /// As in a slow log: `Query_time`.
     pub name: String,
-    /// For people: `Exec time`.
+    /// The name for people: `Exec time`.
     pub label: String,
     /// `seconds`, `bytes`, `count`.
     pub unit: String,
     /// Events that had it.
     pub count: u64,
-    /// Of all statements that the events stand for.
+    /// The sum over all statements that the events stand for.
     pub sum: f64,
     #[serde(with = "unknown")]
     pub min: f64,
@@ -161,11 +162,11 @@ pub struct Metric {
     pub quantile_error: f64,
     #[serde(with = "unknown")]
     pub stddev: f64,
-    /// Of the sum over all classes; 1 in `Overall`.
+    /// Share of the sum over all classes; 1 in `Overall`.
     pub share: f64,
 }
 
-/// A NaN as `null`.
+/// Reads and writes a NaN as `null`.
 mod unknown {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -183,7 +184,7 @@ mod unknown {
 pub struct Flag {
     pub name: String,
     pub label: String,
-    /// Events that had it, and where it was yes.
+    /// Events that had it, and those of them with yes.
     pub count: u64,
     pub yes: u64,
 }
@@ -205,10 +206,10 @@ pub struct Bucket {
     pub count: u64,
 }
 
-/// Over time: one point for each interval in which something ran. Intervals begin at multiples of their width.
+/// A series over time: one point for each interval in which something ran. Intervals begin at multiples of their width.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Series {
-    /// Seconds of an interval; the same in all classes, and as much or less in `Overall`.
+    /// Seconds of an interval; the same in all classes, and not larger in `Overall`.
     pub width: i64,
     pub points: Vec<Point>,
 }
@@ -219,14 +220,14 @@ pub struct Point {
     pub at: i64,
     /// Statements that ended in it.
     pub count: u64,
-    /// Seconds that statements ran within it. Divided by the width: how many ran at the same time.
+    /// Seconds that statements ran within it. Divided by the width this is the mean number of statements running.
     pub time: f64,
 }
 
 /// The share of a user, host, database or table in a class or in everything.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Share {
-    /// Empty: not known.
+    /// Empty: unknown.
     pub name: String,
     pub count: u64,
     /// Seconds.
@@ -237,7 +238,7 @@ pub struct Share {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Class {
     pub rank: u64,
-    /// The number that ranks it.
+    /// The number by which it is ranked.
     #[serde(default)]
     pub rank_value: Option<f64>,
     /// 32 digits, as pt-query-digest prints it; empty if classes are not fingerprints.
@@ -255,7 +256,7 @@ pub struct Class {
     pub reason: String,
     pub events: u64,
     pub statements: u64,
-    /// Of all events, and of their time.
+    /// Share of all events, and of their time.
     pub share_of_events: f64,
     pub share_of_time: f64,
     pub per_second: Option<f64>,
@@ -269,15 +270,15 @@ pub struct Class {
     pub metrics: Vec<Metric>,
     pub flags: Vec<Flag>,
     pub errors: u64,
-    /// One of the error numbers; 0 if there were none.
+    /// One of the error numbers that occurred; 0 if none did.
     pub error: u32,
     pub unmeasured: u64,
     pub prepares: u64,
     pub executes: u64,
     pub times: Histogram,
-    /// In steps of the report's, so that classes can be laid side by side.
+    /// With the steps of the report's series, so that classes can be laid side by side.
     pub series: Series,
-    /// The same in steps of its own, of a class that ran in a small part of the report's time.
+    /// The same with finer steps, for a class that ran in a small part of the report's time.
     #[serde(default)]
     pub narrow: Option<Series>,
     pub users: Vec<Share>,
@@ -299,7 +300,7 @@ pub struct SampledClass {
     /// Seconds.
     pub time: f64,
     pub time_error: f64,
-    /// So few connections asked it that the errors themselves are hardly known.
+    /// The statements came from so few connections that the errors themselves are hardly known.
     pub few_connections: bool,
 }
 
@@ -325,7 +326,7 @@ pub struct PlanCount {
 pub struct Sample {
     /// As logged, perhaps shortened (then `length` is longer), perhaps redacted.
     pub sql: String,
-    /// Of the whole statement.
+    /// Length of the whole statement.
     pub length: u64,
     /// Seconds.
     pub time: Option<f64>,
@@ -335,7 +336,7 @@ pub struct Sample {
     pub user: String,
     pub host: String,
     pub thread_id: Option<u64>,
-    /// Where it begins: the input's name and the offset in its unpacked bytes.
+    /// Where it begins: the input's name, and the offset in the unpacked bytes.
     pub file: String,
     pub offset: u64,
     pub plan: Option<Plan>,
@@ -372,14 +373,14 @@ pub struct Loss {
     pub problems: Vec<Problem>,
     /// Bytes that are no event, by reason.
     pub skips: Vec<SkipCount>,
-    /// The first of them.
+    /// The first places of skipped bytes.
     pub places: Vec<SkipPlace>,
     /// Of captured traffic.
     pub capture: Option<Capture>,
 }
 
 impl Loss {
-    /// True if there was nothing that could not be read, but for encrypted connections (`capture`).
+    /// True if everything could be read, apart from encrypted connections (`capture`).
     pub fn is_empty(&self) -> bool {
         self.problems.is_empty() && self.skips.is_empty()
     }
@@ -415,7 +416,7 @@ pub struct Capture {
     pub bytes_missing: u64,
     /// About how many packets with payload are missing.
     pub packets_lost: u64,
-    /// Packets that the capture has only the begin of.
+    /// Packets of which the capture has only the beginning.
     pub packets_cut: u64,
     pub connections: u64,
     pub connections_with_gaps: u64,
@@ -424,7 +425,7 @@ pub struct Capture {
     pub measured: u64,
     /// Statements that were seen but have no time.
     pub unmeasured: u64,
-    /// Of these, seen only in part: in no class.
+    /// Those of the unmeasured that were seen only in part; they are in no class.
     pub partial: u64,
     pub not_sampled: u64,
     pub sampling: Option<SampledConnections>,
@@ -449,21 +450,21 @@ pub struct SampledConnections {
     pub filter: String,
 }
 
-/// Statements without an answer when the capture, or their connection, ended. They are in their classes, without a time.
+/// Statements without an answer when the capture or their connection ended. They are in their classes, without a time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Unanswered {
-    /// Of the connections that were read.
+    /// Their number, over the connections that were read.
     pub count: u64,
     /// Those that waited longest, ten at most.
     pub longest: Vec<Waiting>,
 }
 
-/// One of them.
+/// One statement without an answer.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Waiting {
     /// Seconds that it had waited: a lower bound.
     pub at_least: f64,
-    /// Of its class; empty if classes are not fingerprints.
+    /// The id of its class; empty if classes are not fingerprints.
     pub id: String,
     /// Perhaps shortened (then `length` is longer), perhaps redacted.
     pub sql: String,
@@ -493,13 +494,13 @@ pub struct Repeated {
     /// The other classes of a loop of several, in the order in which it runs them.
     #[serde(default)]
     pub then: Vec<Step>,
-    /// How many runs of at least five turns, and the statements in them.
+    /// Number of runs of at least five turns, and of the statements in them.
     pub runs: u64,
     pub statements: u64,
     pub longest: u64,
     /// Seconds.
     pub time: f64,
-    /// The statement before the run, most often; empty if not known.
+    /// The statement that most often came before the run; empty if unknown.
     pub after: String,
 }
 
@@ -511,7 +512,7 @@ pub struct Step {
 }
 
 impl Sample {
-    /// True if a part of the statement is missing; of a masked one its remark tells, not its length.
+    /// True if a part of the statement is missing. For a masked one its remark tells this, not its length.
     pub fn is_shortened(&self, redacted: bool) -> bool {
         match redacted {
             true => ["bytes", "items", "rows"]

@@ -1,7 +1,7 @@
-//! The three statistics that pt-query-digest takes from its buckets and not from the values: 95 %, median, stddev.
+//! The three statistics that pt-query-digest derives from its buckets instead of the values: 95 %, median, stddev.
 //!
-//! Everything else of it (count, sum, min, max, average) is exact there as here. The buckets are the same 1000, so
-//! these numbers are the same too, not merely near.
+//! All its other numbers (count, sum, min, max, average) are exact, as they are here. The buckets are the same 1000,
+//! so these statistics are identical too, not merely close.
 
 use crate::stats::bucket::{scale_of, Buckets, FINE};
 use crate::stats::Summary;
@@ -47,8 +47,8 @@ pub fn bucketed(summary: &Summary) -> Bucketed {
         squares += value(bucket).powi(2) * n as f64;
     }
     let n = count as f64;
-    // It takes the upper one of two middle values, unless it is alone in its bucket and the number of values up to the
-    // cut is even: then the mean of it and the next one above.
+    // pt-query-digest takes the upper one of two middle values, unless that is alone in its bucket and the number of
+    // values up to the cut is even: then it takes the mean of that value and the next one above.
     let middle = at_rank(count / 2 + 1);
     let mut median = value(pairs[middle].0);
     if let (0, 1, Some(next)) = (cut % 2, pairs[middle].1, pairs.get(middle + 1)) {
@@ -64,7 +64,7 @@ mod tests {
     use crate::stats::distribution::Distribution;
     use frond_event::Metric;
 
-    /// What version 3.2.1 printed for these seconds.
+    /// The output of version 3.2.1 for these seconds.
     #[test]
     fn medians_are_those_of_its_buckets() {
         for (values, median) in [

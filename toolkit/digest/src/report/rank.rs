@@ -12,7 +12,7 @@ const WORDS: [&str; 10] =
 /// Characters of a column's title.
 pub const TITLE: usize = 9;
 
-/// Which number of an attribute ranks.
+/// The number of an attribute by which classes are ranked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Aggregate {
     Sum,
@@ -26,7 +26,7 @@ pub enum Aggregate {
     VarianceToMean,
 }
 
-/// The ranking of the classes.
+/// The order of the classes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Order {
     pub metric: Metric,
@@ -104,7 +104,7 @@ impl Order {
         }
     }
 
-    /// For the head of a column; `None` if it is one of those that every profile has.
+    /// The title of a column; `None` if it is one of those that every profile has.
     pub fn title(self) -> Option<String> {
         let of_time = self.metric == Metric::QueryTime;
         let word = match self.aggregate {
@@ -126,7 +126,7 @@ impl Order {
         Some(if of_time { word.into() } else { "Ranked by".into() })
     }
 
-    /// Of its numbers.
+    /// The unit of its numbers.
     pub fn unit(self) -> Unit {
         match self.aggregate {
             Aggregate::Count => Unit::Count,
@@ -134,7 +134,7 @@ impl Order {
         }
     }
 
-    /// A class's number; classes without the attribute come last.
+    /// The number of a class; classes without the attribute come last.
     pub fn value(self, class: &Class) -> f64 {
         if self.aggregate == Aggregate::Count {
             return class.weight.max(class.count) as f64;
@@ -167,7 +167,7 @@ impl Order {
     }
 }
 
-/// How many classes are shown: until they make up `share` of the total, but at most `most`.
+/// The number of classes shown: until they make up `share` of the total, but at most `most`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limit {
     pub share: f64,
@@ -225,7 +225,7 @@ pub enum Reason {
     Outlier,
 }
 
-/// The order of all classes (indices), and of the leading ones why they are shown.
+/// The order of all classes (indices), and why each of the leading ones is shown.
 pub fn rank(
     classes: &[Class],
     order: Order,
@@ -235,7 +235,7 @@ pub fn rank(
     rank_among(classes, 0..classes.len(), order, limit, outliers)
 }
 
-/// The same of some classes only, which `among` gives the indices of.
+/// As `rank`, for the classes with the indices in `among`.
 pub fn rank_among(
     classes: &[Class],
     among: impl Iterator<Item = usize>,
@@ -246,7 +246,7 @@ pub fn rank_among(
     let mut ranked: Vec<(f64, usize)> = among.map(|i| (order.value(&classes[i]), i)).collect();
     ranked.sort_by(|a, b| {
         b.0.total_cmp(&a.0)
-            // The one that came first in the inputs: pt-query-digest 3.2 does so too.
+            // Of equal classes, the one that came first in the inputs, as in pt-query-digest 3.2.
             .then_with(|| classes[a.1].begun.cmp(&classes[b.1].begun))
             .then_with(|| classes[a.1].key.cmp(&classes[b.1].key))
     });
@@ -255,8 +255,8 @@ pub fn rank_among(
     let (mut shown, mut hidden, mut reasons) = (Vec::new(), Vec::new(), Vec::new());
     let mut sum = 0.0;
     for (value, class) in ranked {
-        // A share of a sum of maxima would mean nothing. Nor does a sum cover all classes: classes
-        // of statements that never returned add nothing to it.
+        // A share of a sum of maxima would mean nothing. And a sum does not reach all classes:
+        // classes of statements that never returned add nothing to it.
         let wanted = !additive || limit.share >= 1.0 || sum < total * limit.share || total <= 0.0;
         if shown.len() < limit.most && wanted {
             shown.push(class);

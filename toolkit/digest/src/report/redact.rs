@@ -1,10 +1,10 @@
 //! The document without literals: `--redact`, for any report.
 //!
-//! It works on the finished document, not where texts are put into it, because a report read back from JSON must be
-//! masked as well, and because the test finds a forgotten place: it puts a secret into every one.
+//! Masking works on the finished document, not where texts are put into it. A report that was read back from JSON must
+//! be masked as well; and the test, which puts a secret into every text, finds a forgotten place.
 //!
 //! Masked: samples, fingerprints (those of other tools' dialects can hold literals, and a statement can be read in two
-//! ways), what is made from statements (items, tables), conditions in plans, the literals of `--filter`. Taken out:
+//! ways), texts made from statements (items, tables), conditions in plans, the literals of `--filter`. Removed:
 //! warnings and texts of errors, which quote values in free text. Kept: names of users, hosts, databases, tables,
 //! routines and files, numbers of errors, times.
 
@@ -45,7 +45,7 @@ pub fn mask(text: &str) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// To about `bytes`; 0: as it is.
+/// Shortened to about `bytes`; 0: unchanged.
 fn shortened(sql: String, bytes: usize) -> String {
     if bytes == 0 {
         return sql;
@@ -61,7 +61,7 @@ fn of_class(class: &mut Class, dialect: Dialect, by_statement: bool, sample_byte
         let mode = frond_sqltext::sql_mode(sample.sql.as_bytes());
         sample.sql = mask(&sample.sql);
         if fingerprints && mode != Some(SqlMode::default()) {
-            // It was made with the other reading of the statement.
+            // The key was made with the other reading of the statement.
             let mut key = Vec::new();
             let masked = sample.sql.as_bytes();
             frond_sqltext::fingerprint_with(masked, Dialect::Frond, SqlMode::default(), &mut key);

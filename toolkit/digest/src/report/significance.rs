@@ -1,13 +1,13 @@
-//! Is a difference more than chance: Welch's test, and the correction for many tests.
+//! Decides whether a difference is more than chance: Welch's test, and the correction for many tests.
 //!
-//! Written out because only four functions of statistics are needed and the crates that have them bring linear algebra.
+//! Written out because only four statistical functions are needed, and the crates that have them bring linear algebra.
 //!
 //! Invariants:
 //!
 //! - SG1. A p-value is between 0 and 1. `None` means that the data do not suffice for the test, never "no difference".
 //! - SG2. All tests are two-sided.
 
-/// Count, mean and variance (of the sample, by `n - 1`) of one side.
+/// Count, mean and variance (of the sample, divided by `n - 1`) of one side.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Moments {
     pub n: f64,
@@ -16,7 +16,7 @@ pub struct Moments {
 }
 
 impl Moments {
-    /// Of values with their weights.
+    /// The moments of values with their weights.
     pub fn of(values: impl Iterator<Item = (f64, f64)> + Clone) -> Moments {
         let n: f64 = values.clone().map(|(_, w)| w).sum();
         if n < 1.0 {
@@ -28,7 +28,7 @@ impl Moments {
     }
 }
 
-/// A number with the variance of its error, which is known as well as `freedom` independent values make it.
+/// A number and the variance of its error; the variance is as well known as from `freedom` independent values.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimate {
     pub value: f64,
@@ -45,10 +45,11 @@ impl Moments {
 }
 
 impl Estimate {
-    /// With a further source of error, whose variance is known less well.
+    /// Adds a further source of error, whose variance is known less well.
     ///
-    /// All of it is then known only so well: where the further source seems to be nothing, that may be chance. (Degrees
-    /// of freedom by Satterthwaite's formula find a little more, and of what they find more is false.)
+    /// The whole variance then counts as known only that well: where the further source seems to be zero, that may be
+    /// chance. (Degrees of freedom by Satterthwaite's formula give slightly more findings, and more of those are
+    /// false.)
     pub fn widened(self, by: f64, freedom: f64) -> Estimate {
         let variance = self.variance + by.max(0.0);
         Estimate { variance, freedom: self.freedom.min(freedom), ..self }
@@ -61,7 +62,7 @@ fn joint(parts: [(f64, f64); 2]) -> f64 {
     all * all / parts.iter().map(|(v, freedom)| v * v / freedom).sum::<f64>()
 }
 
-/// Welch's t-test: the chance that two estimates differ as much or more if what they estimate is one. `None` without a
+/// Welch's t-test: the probability that two estimates of the same value differ as much or more. `None` without a
 /// degree of freedom.
 pub fn differ(a: Estimate, b: Estimate) -> Option<f64> {
     if a.freedom.min(b.freedom) < 1.0 {
@@ -77,8 +78,8 @@ pub fn differ(a: Estimate, b: Estimate) -> Option<f64> {
     student(difference / variance.sqrt(), freedom)
 }
 
-/// Benjamini and Hochberg: p-values so adjusted that calling everything up to `q` a finding makes at most that share of
-/// the findings false. The order is kept.
+/// Benjamini and Hochberg: adjusts p-values so that, if every value up to `q` is called a finding, at most a share `q`
+/// of the findings is false. The order is kept.
 pub fn adjust(p: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..p.len()).collect();
     order.sort_by(|a, b| p[*b].total_cmp(&p[*a]));
@@ -97,7 +98,7 @@ fn student(t: f64, freedom: f64) -> Option<f64> {
     if !t.is_finite() || freedom.is_nan() || freedom <= 0.0 {
         return None;
     }
-    // Beyond a million the normal distribution is the same to more digits than matter.
+    // Beyond a million the normal distribution agrees to more digits than matter.
     let freedom = freedom.min(1e6);
     Some(incomplete_beta(freedom / (freedom + t * t), freedom / 2.0, 0.5).clamp(0.0, 1.0))
 }

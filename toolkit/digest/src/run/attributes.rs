@@ -1,4 +1,4 @@
-//! Whether the attribute that makes the classes exists, and which others do: a name may be mistyped.
+//! Whether the attribute to group by exists, and which attributes do: a name may be mistyped.
 
 use std::collections::BTreeSet;
 
@@ -8,19 +8,19 @@ use frond_event::Event;
 /// Names that are remembered.
 const MOST: usize = 40;
 
-/// The longest of them.
+/// The longest name that is remembered.
 const LONGEST: usize = 64;
 
 /// The attributes that events had.
 #[derive(Debug, Default)]
 pub struct Attributes {
-    /// Those to group by that some event had; few.
+    /// The attributes to group by that some event had; they are few.
     found: Vec<Box<str>>,
     others: BTreeSet<Box<[u8]>>,
 }
 
 impl Attributes {
-    /// The attribute `name` was in an event, or it was not.
+    /// Notes whether the event had the attribute `name`.
     pub fn see(&mut self, name: &str, found: bool, event: &Event<'_>) {
         if found {
             self.find(name);
@@ -48,7 +48,7 @@ impl Attributes {
         }
     }
 
-    /// The error of grouping by `name`, if no event had it.
+    /// The error for grouping by `name`, if no event had it.
     pub fn complaint(&self, name: &str) -> Option<String> {
         let names = self.others.iter().filter_map(|name| std::str::from_utf8(name).ok());
         let found = self.found.iter().any(|found| **found == *name);

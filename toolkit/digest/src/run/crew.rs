@@ -1,4 +1,4 @@
-//! Who parses the pieces of a log: the thread that reads, alone or with a team.
+//! The threads that parse the pieces of a log: the reading thread, alone or with a team.
 
 use std::sync::mpsc::{Receiver, Sender, TrySendError};
 use std::sync::Mutex;
@@ -18,22 +18,22 @@ pub(super) struct Job {
     pub(super) format: Format,
 }
 
-/// A piece (and what is behind it), and its events, if it is of a slow log. Used again and again.
+/// The bytes of a piece (and of what is behind it) and, for a slow log, its events. Reused for every piece.
 #[derive(Default)]
 pub(super) struct Buffers {
     pub(super) bytes: Vec<u8>,
     pub(super) marks: Vec<slowlog::split::Mark>,
 }
 
-/// Takes pieces: parses them here, or hands them to threads.
+/// Takes pieces: parses them on this thread, or passes them to others.
 pub(super) trait Crew {
-    /// Leaves buffers (perhaps others) in the job's place.
+    /// Takes a job, and returns buffers for the next one, perhaps other buffers.
     fn take(&mut self, job: Job) -> Buffers;
 
     /// The worker of this thread, for inputs that must be read in order.
     fn own(&mut self) -> &mut Worker;
 
-    /// Whether that is the only one.
+    /// Whether the own worker is the only one.
     fn alone(&self) -> bool;
 }
 
@@ -57,9 +57,9 @@ impl Crew for Alone {
     }
 }
 
-/// Several threads, of which this one reads. It also parses whenever the other threads have enough
-/// to do. So no thread waits while there is work, and there are no more threads than were asked
-/// for. One that only reads, beside those that parse, was rejected: on two processors three threads
+/// Several threads; this one reads. It also parses whenever the other threads have enough
+/// to do. So no thread waits while there is work, and there are no more threads than requested.
+/// One thread that only reads beside those that parse was rejected: on two processors three threads
 /// waited for each other.
 pub(super) struct Team {
     pub(super) worker: Worker,
@@ -71,7 +71,8 @@ impl Crew for Team {
     fn take(&mut self, job: Job) -> Buffers {
         match self.jobs.try_send(job) {
             Ok(()) => self.empty.try_recv().unwrap_or_default(),
-            // `Disconnected` cannot be: `run` keeps the other end. Threads that panicked leave the queue full.
+            // `Disconnected` cannot occur, because `run` keeps the other end. Threads that panicked leave the
+            // queue full.
             Err(TrySendError::Full(job) | TrySendError::Disconnected(job)) => {
                 done(&mut self.worker, job)
             }
@@ -99,17 +100,17 @@ fn work(worker: &mut Worker, job: &Job) {
     }
 }
 
-/// Works; gives the buffers to be used again.
+/// Does a job; returns its buffers for reuse.
 fn done(worker: &mut Worker, mut job: Job) -> Buffers {
     work(worker, &job);
     let bytes = &mut job.buffers.bytes;
     bytes.clear();
-    // Longer than a piece only because of one long event.
+    // A buffer is longer than a piece only because of one long event.
     bytes.shrink_to(2 * pump::PIECE);
     job.buffers
 }
 
-/// The loop of a thread of a team, until there are no more jobs.
+/// The loop of a team's thread, until there are no more jobs.
 pub(super) fn serve(
     mut worker: Worker,
     jobs: &Mutex<Receiver<Job>>,

@@ -4,8 +4,8 @@
 //!
 //! - DG1. The result does not depend on the number of threads (except for which rare classes are folded once
 //!   `max_classes` is reached).
-//! - DG2. A slow log and raw statements are parsed on all threads; a general log, captured traffic and, if patterns are
-//!   asked for, everything in order on one.
+//! - DG2. A slow log and raw statements are parsed on all threads. General logs and captured traffic are parsed in
+//!   order on one thread; so is everything if patterns are requested.
 //! - DG3. An input that cannot be read, or not to its end, is a `Problem`; the others are read all the same.
 
 mod attributes;
@@ -63,7 +63,7 @@ pub fn run(
     } else {
         std::thread::scope(|scope| {
             let others = settings.threads - 1;
-            // Enough for the others while this one parses a piece.
+            // Enough jobs for the other threads while this one parses a piece.
             let (jobs, next) = sync_channel(2 * others + 2);
             let (full, empty) = std::sync::mpsc::channel();
             let next = Arc::new(Mutex::new(next));
@@ -94,7 +94,7 @@ pub fn run(
     problems.append(&mut reading.problems);
     let outcome = total.outcome(reading.files, reading.zone);
     let packets = reading.losses.as_ref().map_or(0, |losses| losses.packets);
-    // A log that was cut within its first event has the place of that to report.
+    // A log that was cut within its first event still has a problem to report, with its place.
     if outcome.events == 0
         && packets == 0
         && outcome.skips.count() == 0
@@ -106,7 +106,7 @@ pub fn run(
     Ok(Outcome { problems, losses: reading.losses, traffic: reading.summary, ..outcome })
 }
 
-/// Opens all inputs; those of a rotated set come in the order of their first times.
+/// Opens all inputs, sorted by their first times, as the files of a rotation need it.
 fn open_all(origins: &[Origin], format: Option<Format>) -> (Vec<Input>, Vec<Problem>) {
     let (mut inputs, mut problems) = (Vec::new(), Vec::new());
     for origin in origins {
@@ -115,7 +115,7 @@ fn open_all(origins: &[Origin], format: Option<Format>) -> (Vec<Input>, Vec<Prob
             Err(InputError { name, what }) => problems.push(Problem { name, what }),
         }
     }
-    // Stable: inputs without a time keep their place in front.
+    // The sort is stable: inputs without a time keep their order, in front.
     inputs.sort_by_cached_key(first_time);
     (inputs, problems)
 }
@@ -129,7 +129,7 @@ fn first_time(input: &Input) -> Option<Micros> {
     let lines = || input.head.split(|b| *b == b'\n');
     match input.format? {
         Format::SlowLog => {
-            // Not every server writes `# Time` always, and it is not UTC.
+            // Not every server writes `# Time` for every event, and it is not in UTC.
             let timestamp_of = |line: &[u8]| {
                 let (value, _) = decimal(line.strip_prefix(b"SET timestamp=")?, 1_000_000)?;
                 Micros::try_from(value).ok()
@@ -137,7 +137,7 @@ fn first_time(input: &Input) -> Option<Micros> {
             lines().find_map(timestamp_of).or_else(|| lines().find_map(stamp_of))
         }
         Format::GeneralLog => lines().find_map(stamp_of),
-        // All captures of one run have one zone, so it does not matter for their order.
+        // All captures of one run have the same zone, so it does not matter for their order.
         Format::Pcap | Format::PcapNg | Format::TcpdumpText => {
             frond_capture::first_time(&input.head, 0)
         }
@@ -255,7 +255,7 @@ impl Reading {
         })
     }
 
-    /// Captures go to one decoder, whose connections go on from file to file.
+    /// Captures go to one decoder, whose connections continue from file to file.
     fn capture(
         &mut self,
         input: &mut Input,
@@ -294,7 +294,7 @@ impl Reading {
         }
     }
 
-    /// Every input was read: statements without an answer are yielded.
+    /// Ends the reading when every input was read: yields statements without an answer.
     fn end(&mut self, crew: &mut dyn Crew) {
         if let Some(mut traffic) = self.traffic.take() {
             traffic.finish(crew.own());

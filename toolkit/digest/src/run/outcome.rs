@@ -1,4 +1,4 @@
-//! What reading inputs gives.
+//! The result of reading inputs.
 
 use super::attributes::Attributes;
 use super::settings::GroupBy;
@@ -9,23 +9,23 @@ use crate::stats::Table;
 use frond_event::Losses;
 use frond_querylog::input::Format;
 
-/// One input as it was read.
+/// An input that was read.
 #[derive(Clone, Debug)]
 pub struct FileInfo {
     pub name: String,
     pub format: Option<Format>,
-    /// Unpacked.
+    /// Unpacked size.
     pub bytes: u64,
 }
 
-/// An input that could not be read as it should.
+/// An input that could not be read properly.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     pub name: String,
     pub what: String,
 }
 
-/// How far the work is.
+/// The progress of the work.
 #[derive(Clone, Copy, Debug)]
 pub struct Progress<'a> {
     pub name: &'a str,
@@ -42,9 +42,9 @@ pub struct Outcome {
     pub problems: Vec<Problem>,
     pub skips: Skips,
     pub losses: Option<Losses>,
-    /// Of captured traffic.
+    /// For captured traffic.
     pub traffic: Option<frond_capture::Summary>,
-    /// Of captured traffic: chosen statements that never returned.
+    /// For captured traffic: chosen statements that never returned.
     pub unanswered: Unanswered,
     /// Events read, before filters.
     pub events: u64,
@@ -52,15 +52,15 @@ pub struct Outcome {
     pub left_out: u64,
     /// Seconds east of UTC of the log's own times, as far as known.
     pub zone: Option<i32>,
-    /// If they were asked for.
+    /// Set if patterns were requested.
     pub patterns: Option<Patterns>,
-    /// Of captured traffic of which only some connections were read: totals over all of them, for each class by
-    /// its `class_hash`.
+    /// For captured traffic of which only some connections were read: totals over all of them, for each class
+    /// by its `class_hash`.
     pub sampled: Option<frond_capture::Estimator>,
     /// Notes on the input for the reader; whole sentences.
     pub notes: Vec<String>,
     pub(super) attributes: Attributes,
-    /// Stamps of the log tell their zone, which pt-query-digest prints in another form.
+    /// Stamps of the log have a zone; pt-query-digest prints such stamps in another form.
     pub(crate) zoned: bool,
 }
 

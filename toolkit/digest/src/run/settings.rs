@@ -9,7 +9,7 @@ use frond_querylog::input::Format;
 use frond_querylog::slowlog::{self, Stamped};
 use frond_sqltext::Dialect;
 
-/// The attribute by which two statements are one class.
+/// What makes two statements one class.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum GroupBy {
     #[default]
@@ -30,9 +30,9 @@ pub enum GroupBy {
     Routine,
     /// Yes or no.
     Flag(Flag),
-    /// An attribute that is not well known, by its name.
+    /// An attribute that is not well known, given by name.
     Attribute(String),
-    /// Several of the above but `Fingerprint` and `Distill`, together.
+    /// Several of the others, but not `Fingerprint` and `Distill`, together.
     Several {
         name: String,
         parts: Vec<GroupBy>,
@@ -110,7 +110,7 @@ impl GroupBy {
         }
     }
 
-    /// The attribute of a name that is not well known, which may be a wrong one.
+    /// The names that are not well known and may be mistyped.
     pub(super) fn attributes(&self) -> Vec<&str> {
         match self {
             GroupBy::Attribute(name) => vec![name],
@@ -162,7 +162,7 @@ pub(super) fn no_such_attribute<'a>(
 /// See the module's text.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// `None`: look at the file.
+    /// `None`: recognise it from the file.
     pub format: Option<Format>,
     pub dialect: Dialect,
     pub group_by: GroupBy,
@@ -175,7 +175,7 @@ pub struct Settings {
     pub rate: Option<u32>,
     pub threads: usize,
     pub max_classes: usize,
-    /// Users by whose statements classes are told apart that people wait for.
+    /// Patterns of the users whose statements people wait for, and of batch users.
     pub users: Patterns,
     /// Bytes of a sample that are kept.
     pub sample_limit: usize,
@@ -188,15 +188,15 @@ pub struct Settings {
     pub patterns: bool,
     /// How captured traffic is decoded.
     pub traffic: frond_capture::Options,
-    /// What pt-query-digest does not see as statements is not one: `Execute` of a general log.
+    /// Ignore events that pt-query-digest does not take for statements: `Execute` of a general log.
     pub compat: bool,
-    /// Every event is a bug.
+    /// For tests: every event panics.
     #[cfg(test)]
     pub panics: bool,
 }
 
-/// Classes by default. One takes 2 to 4 kB, so that these take less than 64 MB and 2 kB each; a log of one application has
-/// hundreds.
+/// Default number of classes. A class takes 2 to 4 kB, so these take less than 64 MB and 2 kB each. The log of one
+/// application has hundreds.
 pub const MAX_CLASSES: usize = 40_000;
 
 impl Default for Settings {

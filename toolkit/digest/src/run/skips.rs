@@ -9,7 +9,7 @@ const FIRST: usize = 20;
 /// See the module's text. Merging keeps the places that come first in the inputs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Skips {
-    /// (how many, bytes) by reason.
+    /// (number, bytes) by reason.
     pub by_reason: BTreeMap<SkipReason, (u64, u64)>,
     /// Ascending by place.
     pub first: Vec<Skip>,

@@ -1,8 +1,8 @@
 //! Reads a slow log piece by piece, on one thread or for a team.
 //!
-//! On one thread a buffer is parsed at once as far as its events are certain, which finds the cut
-//! as well. For a team the reading thread only searches for the cut and for the values that the
-//! next piece inherits; both give the same pieces.
+//! On one thread a buffer is parsed at once as far as its events are certain, which also finds the
+//! cut. For a team the reading thread only searches for the cut and for the values that the
+//! next piece inherits. Both ways give the same pieces.
 
 use super::crew::{Buffers, Crew, Job};
 use super::worker::Worker;
@@ -16,7 +16,7 @@ pub(super) struct SlowLog {
     parser: Parser,
     pub carry: Carry,
     marks: Vec<Mark>,
-    /// `cut` has parsed what is before the cut.
+    /// `cut` has already parsed the part before the cut.
     parsed: bool,
     begun: bool,
     file: u32,
@@ -28,7 +28,7 @@ impl SlowLog {
         SlowLog { parser, carry, marks: Vec::new(), parsed: false, begun: false, file }
     }
 
-    /// A log has its zone in its first piece or not at all.
+    /// Learns the zone: a log has it in its first piece or not at all.
     fn begin(&mut self, bytes: &[u8]) {
         if !std::mem::replace(&mut self.begun, true) && self.carry.zone.is_none() {
             self.carry.zone = self.zone_of(bytes);
@@ -46,7 +46,7 @@ impl SlowLog {
         self.parser.parse(piece, &mut Nothing).zone
     }
 
-    /// Where to cut a buffer behind which there is more.
+    /// Where to cut a buffer that more bytes follow.
     pub fn cut(&mut self, bytes: &[u8], offset: u64, crew: &mut dyn Crew) -> Option<usize> {
         self.begin(bytes);
         if !crew.alone() {
@@ -61,7 +61,7 @@ impl SlowLog {
     }
 
     fn inherit(&mut self, carry: Carry) {
-        // Were the zone learned on the way, events would depend on how the log is cut.
+        // If the zone were learned later, events would depend on how the log is cut.
         self.carry = Carry { zone: self.carry.zone, ..carry };
     }
 
@@ -87,7 +87,7 @@ impl SlowLog {
             return;
         }
         if last {
-            // What `cut` marked is of another piece: this has no certain end.
+            // The marks of `cut` are of another piece, and this one has no certain end.
             self.marks.clear();
         }
         let next = match last {

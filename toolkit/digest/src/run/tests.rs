@@ -167,7 +167,7 @@ fn threads_that_all_panic_end_the_run() {
     let (_dir, origins) = origins(&[log(0..60_000)]);
     let settings = Settings { threads: 2, panics: true, ..Settings::default() };
     let (done, ended) = std::sync::mpsc::channel();
-    // Not joined: the run that this is about never ended.
+    // Not joined: if the bug this tests for were there, the run would never end.
     std::thread::spawn(move || {
         let run = || drop(run(&origins, &Arc::new(settings), &mut |_| {}));
         let _ = done.send(std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).is_err());
@@ -199,7 +199,7 @@ fn rotated_logs_in_any_order_give_what_the_log_before_its_rotation_gives() {
     let parts = [log(0..900), log(900..1500), log(1500..1501), log(1501..2600), log(2600..3000)];
     let (_one, whole) = origins(&[parts.concat()]);
     let key = |shown: Vec<String>| -> Vec<String> {
-        // Places are of different files.
+        // Places name files, which differ, so they are removed.
         shown.iter().map(|s| s.rsplit_once(' ').unwrap().0.to_owned()).collect()
     };
     let whole = digest(&whole, 1);
@@ -212,7 +212,7 @@ fn rotated_logs_in_any_order_give_what_the_log_before_its_rotation_gives() {
         assert_eq!(outcome.notes, Vec::<String>::new(), "{order:?}");
         let bytes: Vec<u64> = outcome.files.iter().map(|f| f.bytes).collect();
         assert_eq!(bytes, [0, 1, 2, 3, 4].map(|n: usize| parts[n].len() as u64), "{order:?}");
-        // The same file twice is said, unless it has one moment only.
+        // The same file twice is reported, unless all its events are of one moment.
         let long = order.iter().position(|n| *n == 3).unwrap();
         files.push(files[long].clone());
         assert!(!digest(&files, 1).notes.is_empty());
@@ -252,7 +252,7 @@ fn general_logs_of_two_servers_in_one_file_are_told() {
         assert_eq!(outcome.skips.count(), 0);
         outcome.notes.concat()
     };
-    // One server's: connections begin and end, one is refused, one goes on over a flush, the server starts again.
+    // One server: connections begin and end, one is refused, one continues over a flush, the server restarts.
     let quiet = [
         HEAD,
         "260101 10:00:00\t    7 Connect\tapp@web on shop using TCP/IP\n\t\t    7 Query\tselect 1\n\t\t    7 Quit\t\n",
@@ -288,7 +288,7 @@ fn statements_that_hold_events_are_told() {
         outcome.notes.concat()
     };
     assert_eq!(notes(&events[1]), "");
-    // A table of logs; the note cannot know.
+    // A literal that holds a log; the note cannot tell it from a log.
     let table = events[1].replace("where", &format!("where a = 'x;\n{}' and", events[2]));
     let said = notes(&table);
     assert!(said.starts_with(

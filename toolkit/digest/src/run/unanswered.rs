@@ -10,16 +10,16 @@ use frond_event::{Event, Micros};
 /// How many are kept.
 const KEPT: usize = 10;
 
-/// One of them.
+/// One statement without an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Statement {
-    /// Nanoseconds, at least.
+    /// Nanoseconds that it had waited: a lower bound.
     pub waited: u64,
     /// `class_hash` of its class.
     pub class: u64,
-    /// Perhaps shortened.
+    /// The text, perhaps shortened.
     pub sql: Box<[u8]>,
-    /// The whole length.
+    /// Length of the whole text.
     pub length: u64,
     pub start: Option<Micros>,
     pub db: Box<[u8]>,
@@ -37,11 +37,11 @@ pub struct Unanswered {
 }
 
 impl Unanswered {
-    /// `limit`: bytes that are kept of a text.
+    /// `limit`: bytes of a text that are kept.
     #[cold]
     pub fn add(&mut self, waited: u64, class: u64, event: &Event<'_>, limit: usize) {
         self.count += 1;
-        // The first of equals stays in front.
+        // Of equal ones, the first stays in front.
         let at = self.longest.partition_point(|s| s.waited >= waited);
         if at >= KEPT {
             return;

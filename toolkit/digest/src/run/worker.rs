@@ -32,30 +32,30 @@ pub struct Worker {
     scratch: Scratch,
 }
 
-/// Counts of a worker; additive. The classes are shared by the team.
+/// A worker's counts, which can be added. The team shares the classes.
 pub struct Counts {
     shared: Arc<Shared>,
     pub skips: Skips,
     pub events: u64,
     pub left_out: u64,
-    /// Of those, by their times; and their first and last begin.
+    /// Those left out because of their times; and the first and last begin of these.
     outside: u64,
     outside_range: Option<(Micros, Micros)>,
     pub patterns: Option<Patterns>,
     pub order: Order,
-    /// Statements that hold events, and where the first is.
+    /// Number of statements that hold events in a literal, and the place of the first.
     holders: u64,
     first_holder: Option<Place>,
     pub attributes: Attributes,
-    /// Only if pt-query-digest's report is to be made: see `Outcome`.
+    /// Kept only for pt-query-digest's report: see `Outcome`.
     pub zoned: bool,
-    /// Only if connections are sampled.
+    /// Set only if connections are sampled.
     pub sampled: Option<Estimator>,
     pub unanswered: Unanswered,
 }
 
 impl Counts {
-    /// As a result of its own; the last of a team has what all counted.
+    /// Makes the result; the last worker of a team has the counts of all.
     pub fn outcome(self, files: Vec<FileInfo>, zone: Option<i32>) -> Outcome {
         let range = self.outside_range.filter(|_| self.outside == self.events);
         let mut notes = self.order.notes(&files);
@@ -117,7 +117,7 @@ impl Worker {
         Worker::of_team(settings, Arc::new(shared))
     }
 
-    /// One that adds to the same classes as others.
+    /// A worker that adds to the same classes as the others of its team.
     pub fn of_team(settings: Arc<Settings>, shared: Arc<Shared>) -> Worker {
         Worker {
             slow: Arc::new(slowlog::Parser::new(settings.slow_log())),
@@ -149,12 +149,13 @@ impl Worker {
         }
     }
 
-    /// A piece of an input begins that is no slow log.
+    /// Starts a piece of an input that is not a slow log.
     pub fn begin(&mut self, place: Place) {
         self.counts.order.begin(place);
     }
 
-    /// Parses a piece, whose events are marked or not; gives what the next inherits.
+    /// Parses a piece, with or without marks of its events; returns the values that the next piece
+    /// inherits.
     pub fn slow_log(
         &mut self,
         piece: slowlog::Piece<'_>,
@@ -165,7 +166,8 @@ impl Worker {
         slow.parse_marked(piece, marks, self)
     }
 
-    /// The same for a buffer's begin, as far as it is certain; gives the bytes used, too.
+    /// As `slow_log` for the beginning of a buffer, as far as its events are certain; also returns
+    /// the bytes used.
     pub fn certain_slow_log(&mut self, piece: slowlog::Piece<'_>) -> (usize, slowlog::Carry) {
         self.counts.order.begin(piece.place);
         let slow = self.slow.clone();
@@ -213,11 +215,11 @@ impl Worker {
                 frond_sqltext::fingerprint(event.sql, self.settings.dialect, key);
                 let compat = self.settings.compat;
                 match event.kind {
-                    // Already made what pt-query-digest makes of them (`event_as_ptqd`).
+                    // These are already changed to the form of pt-query-digest (`event_as_ptqd`).
                     Kind::Execute | Kind::Prepare
                         if compat && event.unmeasured == Some(Unmeasured::NotLogged) => {}
                     Kind::Execute if compat => prefix(key, b"execute "),
-                    // To prepare a statement is not to execute it.
+                    // Preparing a statement is not executing it.
                     Kind::Prepare => prefix(key, b"prepare "),
                     _ => {}
                 }
@@ -281,7 +283,7 @@ fn append_key(key: &mut Vec<u8>, group_by: &GroupBy, event: &Event<'_>, seen: &m
             let end = word.iter().position(|b| !b.is_ascii_alphabetic()).unwrap_or(word.len());
             key.extend(word[..end].iter().map(u8::to_ascii_uppercase));
         }
-        // Not one attribute.
+        // These are not single attributes.
         GroupBy::Fingerprint | GroupBy::Distill | GroupBy::Several { .. } => {}
     }
     if key.len() == before {
@@ -349,9 +351,9 @@ impl Sink for Worker {
 }
 
 impl Worker {
-    /// Changes an event as pt-query-digest does. Captured traffic: no event without an answer, and
-    /// `PREPARE ` or `EXECUTE ` is part of the text. A general log: only `Query` is a statement,
-    /// and of a command's name it takes the first word.
+    /// Changes an event as pt-query-digest does. For captured traffic: no event without an answer,
+    /// and `PREPARE ` or `EXECUTE ` is part of the text. For a general log: only `Query` is a
+    /// statement, and only the first word of a command's name is used.
     fn event_as_ptqd(&mut self, event: &Event<'_>) {
         self.counts.zoned |= event.zoned;
         let prepared = matches!(event.kind, Kind::Prepare | Kind::Execute);

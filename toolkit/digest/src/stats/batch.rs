@@ -1,15 +1,15 @@
 //! Events of one thread that wait to be added to their classes.
 //!
 //! A class and its distributions do not stay in the processor's cache from one of its events to the next, and
-//! threads that share a table must not lock it for every event. So a thread collects some thousand events,
-//! groups them by a small table that stays in the cache, and adds them class by class.
+//! threads that share a table must not lock it for every event. So a thread gathers some thousand events,
+//! groups them with a small table that stays in the cache, and adds them class by class.
 //!
 //! Invariants:
 //!
 //! - BA1. A batch borrows nothing: it copies the kept parts of an event, the statement only if it
 //!   may become the sample.
 //! - BA2. Its memory is bounded: `EVENTS` events, and keys and samples of about `TEXT_BYTES`, unless one is longer.
-//! - BA3. Adding batches in any order, from any thread, gives the same classes (but see `top`).
+//! - BA3. Adding batches in any order, from any thread, gives the same classes (except as `top` says).
 
 use super::breakdowns::Breakdowns;
 use super::class::Best;
@@ -20,8 +20,8 @@ use super::record::{
 };
 use frond_event::{Event, Kind, Place};
 
-/// Events in a batch. The more there are, the more of them are of one class, which is fetched once for all: four times
-/// as many as fit into the second level cache took a sixth less processor time with 5000 classes.
+/// Events in a batch. With more events, more of them are of one class, which is then fetched once for all of them:
+/// four times as many as fit into the second-level cache took a sixth less processor time with 5000 classes.
 const EVENTS: usize = 8192;
 
 /// A batch with longer keys or samples is full.
@@ -29,7 +29,7 @@ const TEXT_BYTES: usize = 512 << 10;
 
 /// Slots of the table, more than events, and a power of 2.
 const SLOTS: usize = 16384;
-/// Strings of an event by which classes are broken down, as numbers.
+/// The strings of an event by which classes are broken down, as numbers.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Who {
     pub db: NameId,
@@ -40,7 +40,7 @@ pub struct Who {
 }
 
 impl Who {
-    /// `user` has the user's number and the bits of user groups.
+    /// `user`: the user's number, and the bits of the user's groups.
     pub fn new(db: NameId, user: (NameId, u8), host: NameId) -> Who {
         Who { db, user: user.0, host, waiting: user.1 }
     }
@@ -62,22 +62,23 @@ pub(super) trait Taker {
 #[derive(Debug)]
 pub struct Batch {
     locals: Vec<Local>,
-    /// Number of a local and 1; 0 is free.
+    /// Index of a local plus 1; 0 is free.
     slots: Box<[u16; SLOTS]>,
     keys: Vec<u8>,
     /// Bytes of samples.
     samples: usize,
-    /// Records, one behind the other: present metrics and flags, which metrics are not 0, names, end, their values.
+    /// Records, one behind the other: present metrics and flags, metrics that are not 0, names, end, and the metrics'
+    /// values.
     words: Vec<u64>,
-    /// (local, begin of the record) by event.
+    /// (local, begin of the record) for each event.
     events: Vec<(u16, u32)>,
     /// The number of statements for which each event stands; empty if all stand for one.
     weights: Vec<u32>,
-    /// Breakdowns count events, not the statements that they stand for.
+    /// Breakdowns count events instead of the statements that they stand for.
     unweighted: bool,
     /// Begins of the records, sorted by local.
     sorted: Vec<u32>,
-    /// Of `each`: locals.
+    /// Scratch of `each`: the chosen locals.
     chosen: Vec<u16>,
 }
 
@@ -99,7 +100,7 @@ impl Default for Batch {
 }
 
 impl Batch {
-    /// One of which breakdowns count events, as pt-query-digest does, not the statements that they stand for.
+    /// A batch whose breakdowns count events, as pt-query-digest does, instead of the statements that they stand for.
     pub fn of_events(unweighted: bool) -> Batch {
         Batch { unweighted, ..Batch::default() }
     }
@@ -199,7 +200,7 @@ impl Batch {
         number
     }
 
-    /// Writes the event's record.
+    /// Appends the record of an event.
     #[inline]
     fn append(&mut self, event: &Event<'_>, who: Who) {
         let (logged, yes) = event.flags.bits();
@@ -230,7 +231,7 @@ impl Batch {
         self.events.is_empty()
     }
 
-    /// Counts names in everything.
+    /// Adds the names to the breakdowns of everything.
     pub(super) fn break_down(&self, breakdowns: &mut Breakdowns) {
         let weights = self.weights.iter().copied().chain(std::iter::repeat(1));
         let events = self.events.iter().zip(weights);
@@ -253,7 +254,7 @@ impl Batch {
         }
     }
 
-    /// Yields the data of each class whose hash `wanted` accepts. Sorted before.
+    /// Yields the data of each class whose hash `wanted` accepts. The batch must be sorted.
     pub(super) fn each(&mut self, wanted: impl Fn(u64) -> bool, taker: &mut impl Taker) {
         let Batch { locals, keys, words, sorted, chosen, .. } = self;
         chosen.clear();
@@ -274,7 +275,7 @@ impl Batch {
         }
     }
 
-    /// Makes it as new, but keeps its memory unless it is unusually much.
+    /// Empties it, but keeps its memory unless that is unusually large.
     pub(super) fn clear(&mut self) {
         self.locals.clear();
         self.slots.fill(0);

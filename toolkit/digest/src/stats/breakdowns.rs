@@ -1,5 +1,5 @@
-//! Statistics of everything together, more exact than those of classes: how often each user, host
-//! and database occurs, of which there are few (`Names`), and a series of finer steps.
+//! Statistics over everything, more exact than those of classes: how often each user, host
+//! and database occurs, since there are few (`Names`), and a series with finer steps.
 
 use super::class::Class;
 use super::names::NameId;
@@ -7,7 +7,7 @@ use super::record::{Record, NO_TIME};
 use super::series::{Clock, Series};
 use super::top::{Share, Top};
 
-/// Intervals over time.
+/// Number of intervals of the series.
 pub const TIMELINE_LIMIT: usize = 480;
 
 /// Count and nanoseconds by a string's number.
@@ -33,9 +33,9 @@ fn add(sums: &mut Sums, id: NameId, count: u64, time: u64) {
 }
 
 impl Breakdowns {
-    /// Adds a batch of records, and how many statements each stands for. Threads' batches are of different times, and a
-    /// series adds slowly what is older than the last: so that of the batch is made apart, one for each weight, of
-    /// which there are few.
+    /// Adds the records of a batch, and how many statements each stands for. Threads' batches are from different times,
+    /// and a series is slow to add values older than the last. So the batch's own series are built first, one for each
+    /// weight (there are few weights), and added as a whole.
     pub(super) fn add<'r>(&mut self, records: impl Iterator<Item = (Record<'r>, u32)>) {
         let mut by_weight: Vec<(u32, Series<Clock>)> = Vec::new();
         for (record, weight) in records {
@@ -62,7 +62,7 @@ impl Breakdowns {
         }
     }
 
-    /// Adds the counts of a class, which are complete only if they are exact.
+    /// Adds the counts of a class; they are complete only if the class's counts are exact.
     pub(super) fn add_class(&mut self, class: &Class) {
         let lists = [&class.dbs, &class.users, &class.hosts];
         for (sums, top) in [&mut self.dbs, &mut self.users, &mut self.hosts].into_iter().zip(lists)
@@ -71,7 +71,7 @@ impl Breakdowns {
         }
     }
 
-    /// Adds separate counts; `map` gives this one's number of the other's.
+    /// Adds the counts of `other`; `map` translates its numbers of names to this one's.
     pub(super) fn merge(&mut self, other: &Breakdowns, mut map: impl FnMut(NameId) -> NameId) {
         self.series.merge(&other.series, TIMELINE_LIMIT);
         let theirs = [&other.dbs, &other.users, &other.hosts];
@@ -84,7 +84,7 @@ impl Breakdowns {
         }
     }
 
-    /// Gives them to the class of everything.
+    /// Copies the breakdowns into the class of everything.
     pub(super) fn tell(&self, overall: &mut Class) {
         let top = |sums: &Sums| {
             let numbered = sums.iter().zip(0..);

@@ -1,16 +1,16 @@
 //! Buckets of a logarithmic histogram, and the histogram itself.
 //!
 //! pt-query-digest counts in 1000 buckets, each 1.05 times as wide as the one before, from 1e-6 (of a second, or of
-//! one) up. Ours are those, split into `FINE` parts where a metric deserves it, so that one histogram gives both the
+//! one) up. Ours are the same, split into `FINE` parts for metrics that need it, so that one histogram gives both the
 //! compatible numbers and ours.
 //!
 //! Invariants:
 //!
-//! - BK1. Bucket 0 is everything below 1e-6, so in particular zero.
+//! - BK1. Bucket 0 is everything below 1e-6, zero included.
 //! - BK2. A coarse bucket is exactly `FINE` fine ones: coarse = fine / FINE.
 //! - BK3. Counts do not depend on the order of `add` and `merge`.
-//! - BK4. A histogram takes, whichever is less (but for slack): 2 bytes for each 15 values of a bucket, or 4 bits per bucket
-//!   between its lowest and highest (8 if a count passes 15, 16 if one passes 255, 32 if one passes 65 535).
+//! - BK4. A histogram takes the lesser of two sizes (apart from slack): 2 bytes for each 15 values of a bucket, or 4 bits
+//!   per bucket between its lowest and highest (8 if a count passes 15, 16 if one passes 255, 32 if one passes 65 535).
 //!
 //! The stated relative error of a quantile is half a bucket: 2.5 % coarse, 0.61 % fine.
 
@@ -54,7 +54,7 @@ static TABLES: LazyLock<Tables> = LazyLock::new(|| {
     Tables { cells, bounds }
 });
 
-/// Finds buckets; a reference to the tables, so that the hot path does not ask whether they are made.
+/// Finds buckets. It holds a reference to the tables, so that the hot path need not check whether they exist.
 #[derive(Clone, Copy)]
 pub struct Buckets(&'static Tables);
 
@@ -92,13 +92,13 @@ impl Buckets {
     }
 }
 
-/// Buckets of slack when the window of a dense histogram grows: a share of the window, so that it grows a few times
-/// only, within bounds.
+/// Buckets of slack when the window of a dense histogram grows: a share of the window, within bounds, so that it grows
+/// only a few times.
 fn slack(size: u16) -> u16 {
     (size / 4).clamp(4, 48)
 }
 
-/// Bits of an entry of a list that are a count, and the greatest count.
+/// Bits of a list entry that hold a count, and the greatest such count.
 const COUNT_BITS: u32 = 4;
 const COUNT_MAX: u16 = (1 << COUNT_BITS) - 1;
 const _: () = assert!(FINE_COUNT <= 1 << (16 - COUNT_BITS), "a bucket and a count are 16 bits");
@@ -107,23 +107,23 @@ const _: () = assert!(FINE_COUNT <= 1 << (16 - COUNT_BITS), "a bucket and a coun
 const HALF_BITS: u16 = 4;
 const HALF_MAX: u32 = (1 << HALF_BITS) - 1;
 
-/// Longer lists would be slower than they are small.
+/// Longer lists would cost more time than they save memory.
 const LIST_MAX: usize = 512;
 
 #[derive(Clone, Debug)]
 enum Counts {
-    /// `bucket << COUNT_BITS | count`, the first `used` of them, ascending. A bucket with more than `COUNT_MAX` has several
-    /// entries, of which all but the first have that.
+    /// `bucket << COUNT_BITS | count`, the first `used` entries, ascending. A bucket with more than `COUNT_MAX` values has
+    /// several entries; all but the first hold `COUNT_MAX`.
     List {
         used: u16,
         words: Box<[u16]>,
     },
-    /// From bucket `low` on, two in a byte, the lower bits first.
+    /// From bucket `low` on, two counts in a byte, the lower bits first.
     Halves {
         low: u16,
         words: Box<[u8]>,
     },
-    /// From bucket `low` on.
+    /// From bucket `low` on, one count per element.
     Bytes {
         low: u16,
         words: Box<[u8]>,
@@ -150,7 +150,7 @@ impl Default for Histogram {
     }
 }
 
-/// Adds to the word at `at`; true if there is one, and room in it.
+/// Adds to the word at `at`; false if there is no such word, or no room in it.
 #[inline]
 fn add_to<W: Copy + Into<u32> + TryFrom<u32>>(words: &mut [W], at: u16, count: u32) -> bool {
     let Some(word) = words.get_mut(usize::from(at)) else { return false };
@@ -159,7 +159,7 @@ fn add_to<W: Copy + Into<u32> + TryFrom<u32>>(words: &mut [W], at: u16, count: u
     true
 }
 
-/// The same where two counts share a byte.
+/// The same for two counts in one byte.
 #[inline]
 fn add_to_half(words: &mut [u8], at: u16, count: u32) -> bool {
     let Some(word) = words.get_mut(usize::from(at / 2)) else { return false };
@@ -266,7 +266,7 @@ impl Histogram {
         }
     }
 
-    /// Reads a word of each line of memory, of the first few: see `Table::fetch`.
+    /// Reads a word of each of the first few cache lines of its memory: see `Table::fetch`.
     #[inline]
     pub(super) fn touch(&self) -> u64 {
         fn every<W: Copy + Into<u32>>(words: &[W]) -> u64 {
@@ -290,7 +290,7 @@ impl Histogram {
     }
 }
 
-/// True if that is done: there was room for it.
+/// Adds a count; false if there was no room for it.
 #[inline]
 fn add_to_list(words: &mut [u16], used: &mut u16, bucket: u16, count: u32) -> bool {
     let end = usize::from(*used);
@@ -313,7 +313,7 @@ fn add_to_list(words: &mut [u16], used: &mut u16, bucket: u16, count: u32) -> bo
     true
 }
 
-/// A list with space for `entries` and some more.
+/// A list with space for `entries` and a few more.
 fn list(pairs: &[(u16, u32)], entries: usize) -> Counts {
     let mut words = Vec::with_capacity(entries + (entries / 4).clamp(2, 16));
     for (bucket, count) in pairs {
@@ -394,7 +394,7 @@ mod tests {
                 .wrapping_add(1_442_695_040_888_963_407);
             (seed >> 33) % below
         };
-        // Far apart and near together, few and many, once and many times.
+        // Values spread wide and narrow, few and many, single and repeated.
         for (range, values, most) in [
             (4000, 300, 1),
             (4000, 3000, 1),

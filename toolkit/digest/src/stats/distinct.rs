@@ -1,14 +1,14 @@
-//! How many different hashes there were, about, in 4 KiB (HyperLogLog: Flajolet, Fusy, Gandouet, Meunier 2007).
+//! Estimates the number of different hashes in 4 KiB (HyperLogLog: Flajolet, Fusy, Gandouet, Meunier 2007).
 //!
 //! Invariants:
 //!
-//! - DI1. The order of `add` and `merge` makes no difference, nor how often a hash is added.
+//! - DI1. The result depends neither on the order of `add` and `merge` nor on how often a hash is added.
 //! - DI2. The standard error is 1.6 %.
 
 const BITS: u32 = 12;
 const REGISTERS: usize = 1 << BITS;
 
-/// See the module's text. Takes nothing until something is added.
+/// See the module's text. Takes no memory until something is added.
 #[derive(Clone, Debug, Default)]
 pub struct Distinct {
     registers: Option<Box<[u8; REGISTERS]>>,

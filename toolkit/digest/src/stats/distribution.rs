@@ -9,22 +9,22 @@
 use super::bucket::{scale_of, Buckets, Histogram, FINE};
 use frond_event::{Metric, Unit};
 
-/// The values of one attribute that are not zero. The number of zeros is the owner's to know.
+/// The values of one attribute that are not zero. The owner knows the number of zeros.
 #[derive(Clone, Debug)]
 pub struct Distribution {
     count: u64,
     sum: u64,
     min: u64,
     max: u64,
-    /// Of values in base units: the low and the high half of a number of 128 bits, which would have to begin at a
-    /// multiple of 16 bytes. Saturates.
+    /// Sum of the squares of values in base units, saturating: the low and the high half of a 128-bit number. (A
+    /// `u128` would have to be aligned to 16 bytes.)
     squares: [u64; 2],
     /// Filled only once two values differ.
     histogram: Histogram,
 }
 
 /// The known parts of a distribution besides its count and sum. Servers' own statistics are totals:
-/// where they are the input there are no quantiles, and not always bounds.
+/// from them there are no quantiles, and not always bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Known {
     /// Quantiles, deviation, histogram.
@@ -44,7 +44,7 @@ impl Known {
         }
     }
 
-    /// The known parts of attributes other than the duration: servers have only sums of them.
+    /// The known parts of attributes other than the duration: servers give only sums of them.
     pub fn of_others(self) -> Known {
         if self.shape {
             self
@@ -54,7 +54,7 @@ impl Known {
     }
 }
 
-/// Whether a metric's histogram is fine: the one people read quantiles of.
+/// Whether a metric's histogram is fine: those whose quantiles people read.
 #[inline]
 fn shift_of(metric: Metric) -> u32 {
     if matches!(metric, Metric::QueryTime) {
@@ -85,7 +85,7 @@ fn whole([low, high]: [u64; 2]) -> u128 {
 }
 
 impl Distribution {
-    /// With one value, not zero.
+    /// A distribution with one value, not zero.
     pub fn new(value: u64) -> Distribution {
         Distribution {
             count: 1,
@@ -97,8 +97,8 @@ impl Distribution {
         }
     }
 
-    /// Of `count` values, not all zero, of which nothing is known but the sum and perhaps the
-    /// bounds. The owner remembers which parts are unknown (`Known`).
+    /// A distribution of `count` values, not all zero, of which only the sum and perhaps the
+    /// bounds are known. The owner remembers which parts are unknown (`Known`).
     pub fn of_total(count: u64, sum: u64, min: Option<u64>, max: Option<u64>) -> Distribution {
         let (min, max) =
             if count == 1 { (sum, sum) } else { (min.unwrap_or(0), max.unwrap_or(sum)) };
@@ -123,7 +123,7 @@ impl Distribution {
         self.max = self.max.max(value);
     }
 
-    /// Puts the one value so far into the histogram.
+    /// Puts the only value so far into the histogram.
     #[inline(never)]
     fn split(&mut self, buckets: Buckets, metric: Metric) {
         let bucket = bucket_of(buckets, metric, self.min);
@@ -156,11 +156,11 @@ impl Distribution {
         self.max = self.max.max(other.max);
     }
 
-    /// Of `count` values: these, and zeros.
+    /// The variance of `count` values: these, and zeros for the rest.
     fn variance(&self, count: u64) -> f64 {
         let n = count as f64;
         let (squares, square_of_sum) = (whole(self.squares), square(self.sum));
-        // Exact where it fits: the two are nearly equal where values are.
+        // Exact where it fits: the two terms are nearly equal where the values are.
         let spread = match squares.checked_mul(u128::from(count)) {
             Some(all) => all.saturating_sub(square_of_sum) as f64 / n,
             None => squares as f64 - square_of_sum as f64 / n,
@@ -186,7 +186,7 @@ impl Distribution {
         std::mem::size_of::<Distribution>() + self.histogram.memory()
     }
 
-    /// The summary for a report, given how many events had the attribute.
+    /// The summary for a report; `present` is the number of events that had the attribute.
     pub fn summary(&self, metric: Metric, present: u64) -> Summary {
         let zeros = present.saturating_sub(self.count);
         let count = zeros + self.count;
@@ -225,17 +225,17 @@ pub struct Summary {
     pub max: u64,
     /// Sample standard deviation in base units.
     pub stddev: f64,
-    /// Which of these are known; the others have no meaning.
+    /// Which of these figures are known; the others have no meaning.
     pub known: Known,
     fine: bool,
-    /// How many of the values are zero. They are in the first bucket, which smaller times than 1 us share.
+    /// Number of values that are zero. They are in the first bucket, together with times below 1 us.
     zeros: u64,
     /// (bucket, count), ascending.
     pairs: Vec<(u16, u64)>,
 }
 
 impl Summary {
-    /// Of an attribute that was always zero.
+    /// The summary of an attribute that was always zero.
     pub fn zeros(metric: Metric, count: u64) -> Summary {
         Summary {
             metric,
@@ -251,7 +251,7 @@ impl Summary {
         }
     }
 
-    /// The same with less known, unless nothing is left to know: equal bounds are all values.
+    /// The same with less known, unless everything is known anyway: equal bounds determine all values.
     pub fn knowing(mut self, known: Known) -> Summary {
         let single = self.count == 1 || known.min && known.max && self.min == self.max;
         self.known = if single { Known::ALL } else { known };
@@ -293,7 +293,7 @@ impl Summary {
         let factor = if self.fine { 1 } else { FINE };
         let scale = scale_of(self.metric.unit());
         let low = usize::from(bucket) * factor;
-        // The first one has no parts.
+        // The first bucket has no fine parts.
         (buckets.low(low) / scale, buckets.low((low + factor).max(FINE)) / scale)
     }
 
@@ -322,7 +322,7 @@ impl Summary {
         self.max
     }
 
-    /// Counts of the eight decades from 1 us (index 0) to 10 s and above (index 7), of a time.
+    /// For a time: counts of the eight decades from 1 us (index 0) to 10 s and above (index 7).
     /// Values below 1 us count in the first.
     pub fn decades(&self) -> [u64; 8] {
         let mut decades = [0; 8];
@@ -337,8 +337,8 @@ impl Summary {
         decades
     }
 
-    /// (lower bound, upper bound, count) in base units of each bucket that is not empty, ascending. Zeros have one of
-    /// their own, without a width.
+    /// (lower bound, upper bound, count) in base units of each bucket that is not empty, ascending. Zeros have a
+    /// bucket of their own, without a width.
     pub fn histogram(&self) -> Vec<(f64, f64, u64)> {
         let bounds = |&(bucket, count): &(u16, u64)| {
             let (low, high) = self.bounds(bucket);
@@ -367,7 +367,7 @@ impl Summary {
     }
 }
 
-/// Base units per second or piece.
+/// Base units per second, byte or piece.
 pub fn base_units(unit: Unit) -> f64 {
     match unit {
         Unit::Time => 1e9,
@@ -461,7 +461,7 @@ mod tests {
         let mean = small.iter().sum::<f64>() / 3000.0;
         let exact = (small.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / 2999.0).sqrt();
         assert!((deviation(&there) / exact - 1.0).abs() < 1e-9, "{exact}");
-        // Too large values saturate.
+        // Values that are too large saturate.
         let huge = of(&[u64::MAX, 1, u64::MAX], Metric::RowsSent);
         assert!(huge.stddev > 1e18 && huge.stddev.is_finite(), "{}", huge.stddev);
     }

@@ -1,7 +1,7 @@
 //! Statistics: histograms, distributions of attributes, time series, breakdowns by user, and the table of classes.
 //!
-//! Everything here is mergeable: threads collect events apart and add them to one table in any order, with the same
-//! result as one thread.
+//! Everything here is mergeable: threads gather events separately and add them to one table in any order, with the
+//! same result as one thread.
 
 pub(crate) mod batch;
 pub(crate) mod breakdowns;
@@ -25,7 +25,7 @@ pub use distribution::Summary;
 pub use shared::Shared;
 pub use table::Table;
 
-/// A hash of a logged plan's shape: everything but its numbers, which differ from run to run.
+/// A hash of a logged plan's shape: of everything but its numbers, which differ from run to run.
 pub fn plan_hash(plan: &[u8]) -> u64 {
     let mut hash = xxhash_rust::xxh3::Xxh3Default::new();
     for line in plan.split(|b| *b == b'\n') {

@@ -17,7 +17,7 @@ const MAX_LENGTH: usize = 256;
 pub(super) const NAME_BITS: u32 = 18;
 const _: () = assert!(MAX_NAMES <= 1 << NAME_BITS, "a string's number has its bits");
 
-/// Numbers of strings, of one thread.
+/// The numbers of strings, as one thread assigns them.
 #[derive(Debug)]
 pub struct Names {
     ids: HashMap<Box<[u8]>, NameId, xxhash_rust::xxh3::Xxh3DefaultBuilder>,
@@ -62,7 +62,7 @@ impl Names {
     }
 }
 
-/// A thread's recent look-ups of strings, so that it need not look up each.
+/// A thread's recent look-ups of strings, so that it need not look up each string in the shared table.
 #[derive(Debug)]
 pub struct Recent<T> {
     slots: Vec<(Vec<u8>, Option<T>)>,
@@ -77,7 +77,7 @@ impl<T: Copy> Default for Recent<T> {
 }
 
 impl<T: Copy> Recent<T> {
-    /// The number of `name`; calls `ask` if it was not looked up recently.
+    /// The number of `name`. Calls `ask` if `name` was not looked up recently.
     #[inline]
     pub fn get(&mut self, name: &[u8], ask: impl FnOnce(&[u8]) -> T) -> T {
         let slot = &mut self.slots[xxhash_rust::xxh3::xxh3_64(name) as usize % RECENT];

@@ -1,12 +1,12 @@
-//! What a batch keeps of its events: a record of each, and the sums of each class.
+//! The data that a batch keeps: a record for each event, and sums for each class.
 
 use super::class::{Best, Sample};
 use super::names::{NameId, NAME_BITS};
 use super::waiting::WAITING_BITS;
 use frond_event::{Flag, Metric, Micros, Place};
 
-/// Bits of a record's first word: which metrics are present (`Metric::COUNT`), then which flags were logged, then
-/// which were yes.
+/// Layout of a record's first word: which metrics are present (`Metric::COUNT` bits), then which flags were
+/// logged, then which of them were yes.
 pub(super) const LOGGED_AT: usize = Metric::COUNT;
 pub(super) const YES_AT: usize = LOGGED_AT + Flag::COUNT;
 const _: () = assert!(YES_AT + Flag::COUNT <= 64, "a record's first word is one word");
@@ -56,15 +56,15 @@ pub(super) struct Local {
     pub prepares: u32,
     pub executes: u32,
     pub errors: u32,
-    /// Behind its last record, once they are sorted.
+    /// The end of its records, once they are sorted.
     pub records: u32,
     pub weight: u64,
     pub times: Span,
     pub stamps: Span,
     pub begun: Place,
-    /// The last error and where it is.
+    /// The last error and its place.
     pub error: (Place, u32),
-    /// Of the sample, or of the class's sample if that is better.
+    /// Rank of the sample, or of the class's sample if that is better.
     pub best: Option<Best>,
     pub sample: Option<Box<Sample>>,
     pub plans: Vec<(u64, u64)>,
@@ -73,7 +73,7 @@ pub(super) struct Local {
 /// Different plans counted per class.
 const MAX_PLANS: usize = 8;
 
-/// Counts a plan; only the first few different ones of a class are.
+/// Counts a plan; only the first few different plans of a class are counted.
 pub(super) fn put_plan(plans: &mut Vec<(u64, u64)>, hash: u64, count: u64) {
     if let Some(plan) = plans.iter_mut().find(|p| p.0 == hash) {
         plan.1 += count;
@@ -96,7 +96,7 @@ impl<'a> Records<'a> {
     }
 }
 
-/// One event: see `Batch::words`.
+/// The record of an event: see `Batch::words`.
 #[derive(Clone, Copy)]
 pub(super) struct Record<'a> {
     pub first: u64,
@@ -121,7 +121,7 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// Numbers of database, user and host.
+    /// The numbers of database, user and host.
     #[inline]
     pub(super) fn who(self) -> [NameId; 3] {
         [0, 1, 2].map(|at| (self.names >> (at * NAME_BITS)) as NameId & ((1 << NAME_BITS) - 1))

@@ -1,12 +1,12 @@
 //! The table of classes that all threads of a run add to.
 //!
-//! Each thread collects events in a `Batch`, and a full batch is added to the shards one after the other. A class is in
+//! Each thread gathers events in a `Batch`, and adds a full batch to the shards one after the other. A class is in
 //! one shard only, so its memory does not depend on the number of threads. One table per thread was rejected: with two
-//! it took nearly twice the memory, and the merging took longer than a tenth of the run.
+//! threads it took nearly twice the memory, and merging took more than a tenth of the run.
 //!
 //! Invariants:
 //!
-//! - SHR1. A class is in the shard its hash says.
+//! - SHR1. The hash of a class determines its shard.
 //! - SHR2. Numbers of names mean the same in all shards.
 //! - SHR3. A thread holds at most one lock at a time.
 
@@ -36,14 +36,14 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// For this many threads.
+    /// A table for this many threads.
     pub fn new(
         threads: usize,
         max_classes: usize,
         sample_limit: usize,
         users: &Patterns,
     ) -> Shared {
-        // Enough that threads rarely wait for each other; one thread needs only one.
+        // Enough shards that threads rarely wait for each other; one thread needs only one.
         let shards = if threads <= 1 { 1 } else { (4 * threads).next_power_of_two() };
         let (spill, room) = (Arc::new(Spill::default()), Arc::new(Room::default()));
         let table =
@@ -76,8 +76,8 @@ impl Shared {
         (self.name(name), self.groups.lock().bits(name))
     }
 
-    /// The sample of a class, if the class exists and no other thread is using its shard: keeping a
-    /// sample that is not needed is better than waiting.
+    /// The rank of a class's sample, if the class exists and no other thread is using its shard. Keeping a
+    /// sample that turns out to be unnecessary is better than waiting.
     pub fn best(&self, hash: u64, key: &[u8]) -> Option<Best> {
         self.shards[self.shard(hash)].try_lock()?.best(hash, key)
     }
@@ -96,7 +96,7 @@ impl Shared {
         let mut add = |number: usize, mut shard: MutexGuard<'_, Table>| {
             shard.absorb(batch, |hash| self.shard(hash) == number);
         };
-        // First those that are free.
+        // The shards that are free come first.
         let mut busy = Vec::new();
         for (number, shard) in self.shards.iter().enumerate() {
             match shard.try_lock() {
@@ -110,7 +110,7 @@ impl Shared {
         batch.clear();
     }
 
-    /// Takes out all that was added so far, as one table.
+    /// Takes out everything that was added so far, as one table.
     pub fn take(&self) -> Table {
         let (max, limit) = (self.max_classes, self.sample_limit);
         let stores = || (self.spill.clone(), self.room.clone());

@@ -4,15 +4,15 @@
 //!
 //! - SP1. The file goes away with the process, however that ends.
 //! - SP2. It never holds more than `LIMIT` bytes. A text that does not fit, or cannot be written,
-//!   is cut in memory, like a statement longer than the limit of samples: reports say how long it
-//!   was.
+//!   is cut in memory, like a statement longer than the limit of samples; reports give its
+//!   length.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
 use parking_lot::Mutex;
 
-/// Bytes of the file.
+/// The most bytes of the file.
 const LIMIT: u64 = 4 << 30;
 
 /// Where a text is stored.
@@ -25,7 +25,7 @@ pub struct Stored {
 /// See the module's text.
 #[derive(Debug, Default)]
 pub struct Spill {
-    /// Made when it is needed first; what is stored in it ends at the number.
+    /// Created when it is first needed. The number is the end of its contents.
     file: Mutex<Option<(File, u64)>>,
 }
 
@@ -46,7 +46,7 @@ impl Spill {
         Some(stored)
     }
 
-    /// Reads it back; `None` if that fails.
+    /// Reads a text back; `None` if that fails.
     pub fn read(&self, stored: Stored) -> Option<Box<[u8]>> {
         let guard = self.file.lock();
         let (file, _) = guard.as_ref()?;

@@ -3,11 +3,11 @@
 //! Invariants:
 //!
 //! - TA1. Two events are in one class if and only if their keys are equal: the hash only finds candidates.
-//! - TA2. Never more than `max_classes` classes: when there would be, the quarter with the least time (then the fewest
-//!   events) is folded into `rest`, which has no key. So a class that takes much of the server's time stays. One that
-//!   comes back begins anew.
-//! - TA3. Texts of samples (statements, plans, warnings) take at most `SAMPLES` bytes of memory and 256 bytes per class: when
-//!   they take more, longer ones go to disk as they come.
+//! - TA2. Never more than `max_classes` classes. When there would be more, the quarter with the least time (then the fewest
+//!   events) is folded into `rest`, which has no key. So a class that takes much of the server's time stays. A folded class
+//!   that occurs again starts from nothing.
+//! - TA3. Texts of samples (statements, plans, warnings) take at most `SAMPLES` bytes of memory and 256 bytes per class; when
+//!   they take more, further long ones go to disk at once.
 //! - TA4. `overall` is the sum over all classes and `rest`; no event is added twice or lost.
 //! - TA5. `breakdowns` has the names of all events; `rest` has none.
 
@@ -31,7 +31,7 @@ use super::waiting::Groups;
 use frond_event::Event;
 use frond_event::Metric;
 
-/// The keys are hashes already.
+/// A hasher for keys that are hashes already.
 #[derive(Default)]
 struct Identity(u64);
 
@@ -56,7 +56,7 @@ pub struct Table {
     buckets: Buckets,
     by_hash: HashMap<u64, u32, BuildHasherDefault<Identity>>,
     pub classes: Vec<Class>,
-    /// Number of classes that did not fit.
+    /// The classes that did not fit, folded together.
     pub rest: Class,
     /// Classes that were folded into `rest`, some of which may have come back.
     folded: Distinct,
@@ -65,16 +65,16 @@ pub struct Table {
     pub names: Names,
     pub(super) breakdowns: Breakdowns,
     pub(super) groups: Groups,
-    /// Of `add`; empty otherwise.
+    /// The batch of `add`; empty between calls.
     batch: Batch,
-    /// Bytes of samples' texts, and how many of them may be in memory.
+    /// Bytes of samples' texts in memory, and the most there may be.
     samples: usize,
     samples_limit: usize,
     spill: Arc<Spill>,
     room: Arc<Room>,
 }
 
-/// Bytes of samples in memory before long ones go to disk.
+/// Bytes of samples in memory above which long ones go to disk.
 pub(super) const SAMPLES: usize = 16 << 20;
 
 impl Table {
@@ -99,7 +99,7 @@ impl Table {
         }
     }
 
-    /// One of `parts` tables that together keep the invariants.
+    /// One of `parts` tables that keep the invariants together.
     pub(super) fn part(
         max_classes: usize,
         sample_limit: usize,
@@ -140,7 +140,7 @@ impl Table {
         self.batch = batch;
     }
 
-    /// Of the sample of the class of `key`, if there is that class.
+    /// The rank of the sample of the class of `key`, if that class exists.
     pub(super) fn best(&self, hash: u64, key: &[u8]) -> Option<Best> {
         self.find(hash, key).ok().map(|class| self.classes[class].best())
     }
@@ -150,7 +150,7 @@ impl Table {
         batch.each(wanted, self);
     }
 
-    /// Adds statements of which a server counted totals; `event` stands for them.
+    /// Adds statements for which a server counted only totals; `event` stands for them.
     pub fn add_totals(&mut self, key: &[u8], event: &Event<'_>, totals: &Totals) {
         let mut bounded = key.to_vec();
         super::class::key::bound(&mut bounded);
@@ -163,14 +163,14 @@ impl Table {
         self.classes[at].merge(self.buckets, &class);
     }
 
-    /// Adds totals of statements whose class is not known.
+    /// Adds totals of statements whose class is unknown.
     pub fn add_unknown(&mut self, event: &Event<'_>, totals: &Totals) {
         let class = Class::of_totals(b"", event, super::names::UNKNOWN, totals, self.sample_limit);
         self.breakdowns.add_class(&class);
         self.rest.merge(self.buckets, &class);
     }
 
-    /// The class of `key`, or under which hash it is to be inserted.
+    /// The class of `key`, or the hash under which it is to be inserted.
     #[inline]
     fn find(&self, hash: u64, key: &[u8]) -> Result<usize, u64> {
         let mut hash = hash;
@@ -207,7 +207,7 @@ impl Table {
         class
     }
 
-    /// How many classes are in `rest` and not in `classes`, about.
+    /// Approximate number of classes that are in `rest` and not in `classes`.
     pub fn folded(&self) -> u64 {
         let ever = self.folded.count();
         if ever == 0 {
@@ -258,7 +258,7 @@ impl Table {
         }
     }
 
-    /// Adds separate counts.
+    /// Adds the counts of `other`.
     pub fn merge(&mut self, mut other: Table) {
         let (ours, theirs) = (&mut self.names, &other.names);
         let mut map = |id: NameId| match id > OTHERS {
@@ -270,7 +270,7 @@ impl Table {
         for class in &mut other.classes {
             class.sample.restore(&other.spill);
         }
-        // One by one, so that their memory is given back on the way.
+        // One by one, so that their memory is freed on the way.
         for class in std::mem::take(&mut other.classes) {
             let ours = self.find_or_insert(frond_sqltext::class_hash(&class.key), &class.key);
             let map = |id| numbers.get(id as usize).copied().unwrap_or(OTHERS);
@@ -281,8 +281,8 @@ impl Table {
         self.folded.merge(&other.folded);
     }
 
-    /// Adds the classes of `other`, none of which this has, whose names' numbers mean the same, and which has the same
-    /// `spill`.
+    /// Adds the classes of `other`. This table must have none of them, and both must use the same numbers of names and the
+    /// same `spill`.
     pub(super) fn append(&mut self, other: Table) {
         self.rest.merge(self.buckets, &other.rest);
         self.folded.merge(&other.folded);
@@ -310,7 +310,7 @@ impl Table {
         &self.breakdowns.series
     }
 
-    /// Patterns of users of which nobody sent a statement.
+    /// User patterns that matched nobody who sent a statement.
     pub fn missing_users(&self) -> impl Iterator<Item = &str> {
         self.groups.missing()
     }
@@ -321,10 +321,10 @@ impl Table {
 }
 
 impl Taker for Table {
-    /// Reads a little of all that `take` will change. With thousands of classes none of it is in
-    /// the processor's cache, and one class after the other means one wait after the other;
-    /// independent loads are waited for together. Each loop uses the data that the one before
-    /// loaded.
+    /// Reads a little of all memory that `take` will change. With thousands of classes none of it is in
+    /// the processor's cache. One class after the other would mean one wait after the other, but
+    /// independent loads are waited for together. Each loop uses the data that the loop before
+    /// has loaded.
     fn fetch(&self, hashes: &[u64]) {
         let mut classes = [None; GROUP];
         for (class, hash) in classes.iter_mut().zip(hashes) {

@@ -1,6 +1,6 @@
-//! Interactive and batch users of a class.
+//! Whether a class's users are interactive or batch.
 //!
-//! Users are matched when their events are counted, and a class remembers what was matched: its list of users may not
+//! Users are matched when their events are counted, and a class remembers the result: its list of users may not
 //! have them all (`top`).
 
 /// Patterns of users' names (with `*`).
@@ -10,11 +10,11 @@ pub struct Patterns {
     pub batch: Vec<String>,
 }
 
-/// Bits of a class: a user of the kind sent one of its statements.
+/// Bits of a class: a user of this group sent one of its statements.
 pub(super) const INTERACTIVE: u8 = 1;
 pub(super) const BATCH: u8 = 2;
 
-/// Bits of these in a record.
+/// Number of these bits in a record.
 pub(super) const WAITING_BITS: u32 = 2;
 
 /// The groups of users, in the order in which they are shown.
@@ -26,7 +26,7 @@ pub enum Waiting {
 }
 
 impl Waiting {
-    /// People wait for a class if one of them does.
+    /// The group of a class with these bits: interactive if one of its users is.
     pub(super) fn of(bits: u8) -> Waiting {
         match bits {
             0 => Waiting::Unknown,
@@ -44,7 +44,7 @@ impl Waiting {
     }
 }
 
-/// Patterns, and which of them matched a user.
+/// The patterns, and which of them have matched a user.
 #[derive(Debug, Default)]
 pub(super) struct Groups(Vec<(String, u8, bool)>);
 
@@ -56,7 +56,7 @@ impl Groups {
         Groups([of(&patterns.interactive, INTERACTIVE), of(&patterns.batch, BATCH)].concat())
     }
 
-    /// The bits of a user, who sent a statement.
+    /// The bits of a user who sent a statement.
     pub fn bits(&mut self, user: &[u8]) -> u8 {
         if self.0.is_empty() {
             return 0;
@@ -72,13 +72,13 @@ impl Groups {
         bits
     }
 
-    /// Patterns of which nobody sent a statement.
+    /// Patterns that matched nobody who sent a statement.
     pub fn missing(&self) -> impl Iterator<Item = &str> {
         self.0.iter().filter(|pattern| !pattern.2).map(|pattern| &*pattern.0)
     }
 }
 
-/// True if `name` is like `pattern`, in which `*` is anything.
+/// True if `name` matches `pattern`, in which `*` stands for anything.
 fn matches(pattern: &str, name: &str) -> bool {
     match pattern.split_once('*') {
         None => pattern == name,

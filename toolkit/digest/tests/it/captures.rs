@@ -26,7 +26,7 @@ fn report(file: &[u8], settings: Settings, options: &Options) -> (Value, String)
     let mut page = Vec::new();
     text::write(&report, 100, &mut page).unwrap();
     let page = String::from_utf8(page).unwrap();
-    // Paragraphs are broken where the width wants it.
+    // Undoes the wrapping of paragraphs.
     let page = page.replace("\n#   ", " ");
     (serde_json::to_value(&report).unwrap(), page)
 }
@@ -41,7 +41,8 @@ fn sampled(one_in: &str) -> Settings {
     settings
 }
 
-/// One client waits until the capture ends, one until its connection does; others get answers.
+/// One client waits until the capture ends, another until its connection ends; the others get
+/// answers.
 fn hung() -> Vec<Seen> {
     let mut atend = Connection::new(40_000);
     let time = atend.login(BEGIN, 0);
@@ -73,7 +74,7 @@ fn statements_that_never_return_are_told_with_how_long_they_waited_at_least() {
     );
     let second = unanswered["longest"][1]["at_least"].as_f64().unwrap();
     assert!((second - 0.501).abs() < 0.002, "{second}");
-    // A lower bound is no time.
+    // A lower bound is not shown as a time.
     let classes = json["classes"].as_array().unwrap();
     let class = classes.iter().find(|c| c["id"] == first["id"]).unwrap();
     assert_eq!((&class["unmeasured"], &class["sample"]["time"]), (&1.into(), &Value::Null));
@@ -101,7 +102,7 @@ fn masked_reports_mask_statements_without_an_answer() {
     }
 }
 
-/// Of a lossy sample many statements have no time; they are statements all the same.
+/// In a lossy sample many statements have no time, but they still count.
 #[test]
 fn a_report_has_one_total_of_a_sample() {
     let load = load(60, 60, 3);

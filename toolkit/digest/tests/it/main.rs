@@ -1,9 +1,9 @@
-//! From inputs to reports: what is chosen, what is counted, what is written, beside the tools whose answers it gives.
+//! From inputs to reports: events chosen, counted and written, compared with the tools whose reports we imitate.
 //!
 //! | module | what |
 //! |---|---|
 //! | `filter` | the expression language: what it selects, what it refuses, what it never does |
-//! | `captures` | what a report says of captured traffic |
+//! | `captures` | reports of captured traffic |
 //! | `pipeline` | damaged inputs through everything |
 //! | `ptqd` | the same logs through pt-query-digest |
 //! | `report` | what the renderers write, and the HTML page in a browser |

@@ -1,4 +1,5 @@
-//! Hostile bytes all the way: from a file through threads and statistics into every form of a report.
+//! Hostile bytes through the whole pipeline: from a file through threads and statistics into every
+//! form of a report.
 
 use frond_digest::report::{self, csv, diff, html, json, ptqd, rank, text};
 use frond_digest::run::{run, GroupBy, Outcome, Settings};
@@ -21,7 +22,7 @@ fn options(redact: bool) -> report::Options {
     }
 }
 
-/// Counts and sums that must not depend on threads.
+/// Counts and sums, which must not depend on threads.
 fn facts(outcome: &Outcome) -> Vec<String> {
     let mut facts: Vec<String> = outcome
         .table
@@ -38,7 +39,7 @@ fn facts(outcome: &Outcome) -> Vec<String> {
     facts
 }
 
-/// Everything that is made of `outcome`.
+/// Writes every form of report from `outcome`.
 fn write_all(outcome: &mut Outcome, compat: bool) {
     let mut page = Vec::new();
     if compat {
@@ -64,7 +65,7 @@ fn write_all(outcome: &mut Outcome, compat: bool) {
     assert_eq!(again.classes.len(), document.classes.len());
 }
 
-/// A log of these bytes in every form, on one thread and on several.
+/// Reads a file of these bytes on one thread and on several, and writes every form of report.
 fn through(path: &Path, bytes: &[u8], format: Option<Format>, compat: bool, patterns: bool) {
     std::fs::write(path, bytes).unwrap();
     let origins = [Origin::of(path), Origin::of(path)];
@@ -120,7 +121,7 @@ fn hostile_bytes_become_reports_or_errors() {
     }
 }
 
-/// What random pieces rarely are: a log of which every event is whole and its times are far apart.
+/// A case that random pieces rarely produce: a log of whole events whose times are far apart.
 #[test]
 fn events_of_any_year_become_reports() {
     let place = tempfile::tempdir().unwrap();

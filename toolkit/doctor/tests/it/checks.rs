@@ -1,12 +1,12 @@
-//! What holds for any bytes as a file of samples. The tests here and a target in `fuzz/` at the root of the repository
-//! call it.
+//! Checks that hold for any bytes as a file of samples. The tests here and a target in `fuzz/` at the root of the
+//! repository call them.
 
 use std::io::Write;
 
 use frond_doctor::ring::{read, Writer, UNIT};
 use frond_doctor::snapshot::Snapshot;
 
-/// Reads it, and goes on with it if that is possible.
+/// Reads the file, and continues it if possible.
 pub fn ring(bytes: &[u8]) {
     let mut file = tempfile::tempfile().expect("a temporary file");
     file.write_all(bytes).expect("there is room");

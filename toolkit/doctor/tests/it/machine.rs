@@ -1,4 +1,4 @@
-//! The machine this runs on, and one that is laid out.
+//! The machine that the tests run on, and a made-up one.
 
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpStream};
@@ -20,7 +20,7 @@ fn a_listener_with_a_tiny_queue_is_found() {
     let at = listener.local_addr().unwrap().as_socket().unwrap();
     let mut first = Snapshot::at(0.0);
     machine.sample(&mut first);
-    // Nobody accepts: two fit, the others are dropped and sent again.
+    // Nobody accepts: two connections fit, further ones are dropped and retried.
     let connect = |_| {
         std::thread::spawn(move || TcpStream::connect_timeout(&at, Duration::from_millis(1500)))
     };
@@ -39,7 +39,7 @@ fn a_listener_with_a_tiny_queue_is_found() {
     let report = Report::of(&read(RULES).unwrap(), &first, &last, "here".into(), Vec::new());
     let finding = report.findings.iter().find(|f| f.rule == "accept-queue-overflows");
     assert!(finding.is_some_and(|f| f.means.contains("1, 3, 7 seconds")), "{report:#?}");
-    // Those that fit still wait, and the port is named; accepted, they do not.
+    // Connections that fit are still waiting, and the port is named; once accepted, they are not.
     let waits = |last: &Snapshot, machine: &Machine| {
         let mut later = Snapshot::at(4.0);
         machine.sample(&mut later);
@@ -103,7 +103,7 @@ fn a_machine_is_read_from_its_files() {
     ] {
         assert_eq!(found.values.get(name), Some(&wanted), "{name}");
     }
-    // What is not there is named, once for each file.
+    // A missing file is named, once.
     std::fs::remove_file(dir.path().join("proc/meminfo")).unwrap();
     std::fs::remove_dir_all(dir.path().join("proc/77")).unwrap();
     let unseen = machine.sample(&mut Snapshot::at(0.0));

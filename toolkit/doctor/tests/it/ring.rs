@@ -1,4 +1,4 @@
-//! The ring: bounded, whole after a crash, and read whatever is in it.
+//! The ring: bounded, sound after a crash, and readable whatever bytes it has.
 
 use std::fs::{File, OpenOptions};
 use std::path::Path;
@@ -15,7 +15,7 @@ fn open(path: &Path) -> File {
 fn sample(n: u64) -> Snapshot {
     let mut sample = Snapshot::at(n as f64);
     for name in 0..50_u64 {
-        // Some come and go.
+        // Some values come and go.
         if name > 40 && (n + name).is_multiple_of(3) {
             continue;
         }
@@ -42,7 +42,7 @@ fn the_last_samples_are_kept_and_the_file_stays_within_its_bound() {
     let path = dir.path().join("ring");
     let bound = 10 * UNIT;
     let mut next = 0;
-    // Again and again a writer goes on where the one before has ended.
+    // Each writer continues where the one before has stopped.
     for _ in 0..20 {
         let mut writer = Writer::open(open(&path), bound).unwrap();
         for _ in 0..27 {
@@ -91,7 +91,7 @@ fn a_block_that_is_cut_or_changed_is_left_out_and_the_others_stay() {
         bytes.truncate(whole.len() - (seed as usize * 37) % whole.len());
         ring(&bytes);
     }
-    // Another file is not overwritten.
+    // A file of another kind is not overwritten.
     std::fs::write(&path, "a letter").unwrap();
     assert!(Writer::open(open(&path), 1 << 20).is_err());
     assert!(read(&open(&path), &mut |_| true).is_err());

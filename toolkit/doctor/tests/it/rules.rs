@@ -1,4 +1,4 @@
-//! Each rule with the values that it is about, and with those of a well-set server.
+//! Each rule with values that it should find, and with those of a well-set server.
 
 use frond_doctor::report::Report;
 use frond_doctor::rules::{read, Rule, RULES};
@@ -8,7 +8,7 @@ fn rules() -> Vec<Rule> {
     read(RULES).unwrap()
 }
 
-/// A server and a machine that nothing is wrong with: first and last sample, ten seconds apart.
+/// A server and a machine without a problem: first and last sample, ten seconds apart.
 fn well() -> (Snapshot, Snapshot) {
     let mut first = Snapshot::at(1_000.0);
     for line in include_str!("well.txt").lines().filter(|line| !line.is_empty()) {
@@ -24,7 +24,7 @@ fn found(changes: &[(&str, &str)]) -> Vec<String> {
     let (mut first, mut last) = well();
     for (name, value) in changes {
         last.set_text(*name, value);
-        // Settings are as they were.
+        // Settings do not change.
         if !name.starts_with("status.")
             && !name.starts_with("net.Listen")
             && !name.starts_with("net.TCP")
@@ -47,7 +47,7 @@ fn nothing_is_found_on_a_well_set_server() {
     assert_eq!(found(&[]), Vec::<String>::new());
 }
 
-/// What is wrong, and the rule that has to say so, alone.
+/// Values with a problem, and the only rule that must find it.
 const WRONG: [(&[(&str, &str)], &str); 28] = [
     (&[("server.answers", "0")], "server-away"),
     (&[("net.ListenOverflows", "8")], "accept-queue-overflows"),
@@ -90,13 +90,13 @@ fn each_rule_finds_what_it_is_about_and_no_other_does() {
     for (changes, rule) in WRONG {
         assert_eq!(found(changes), [rule], "{changes:?}");
     }
-    // None is without its case.
+    // Every rule has its case.
     for rule in rules() {
         assert!(WRONG.iter().any(|(_, id)| *id == rule.id), "{}", rule.id);
     }
 }
 
-/// The rule file and the document for users say the same of each rule, and a test that is named exists.
+/// The rule file and the document for users agree on each rule, and every test that they name exists.
 #[test]
 fn each_rule_says_where_it_is_made_real_or_why_not() {
     let root = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));

@@ -1,8 +1,8 @@
 //! Tables from a dump.
 //!
-//! What `mysqldump` and `mariadb-dump` write, and what people write by hand: `CREATE TABLE`, `ALTER TABLE` that adds,
-//! drops or renames keys, `CREATE INDEX`, `DROP INDEX`, `DROP TABLE`, `USE`. Rows, routines, triggers and views are
-//! passed over. Nothing is checked that does not matter for indexes.
+//! Reads the output of `mysqldump` and `mariadb-dump`, and statements written by hand: `CREATE TABLE`, `ALTER TABLE`
+//! that adds, drops or renames keys, `CREATE INDEX`, `DROP INDEX`, `DROP TABLE`, `USE`. Rows, routines, triggers and
+//! views are skipped. Parts that do not matter for indexes are not checked.
 //!
 //! Tested in `tests/it/dump.rs`.
 
@@ -23,12 +23,12 @@ pub enum Hiding {
     Ignored,
     /// `ALTER INDEX .. INVISIBLE`: MySQL since 8.0.
     Invisible,
-    /// Older than both.
+    /// Servers older than both.
     None,
 }
 
 impl Hiding {
-    /// Of a server's version as it says it: `10.11.6-MariaDB-1`, `8.0.36`.
+    /// From a server's version string: `10.11.6-MariaDB-1`, `8.0.36`.
     pub fn of_version(version: &str) -> Hiding {
         let mut numbers = version.split(|c: char| !c.is_ascii_digit()).map(str::parse::<u32>);
         let mut next = || numbers.next().and_then(Result::ok).unwrap_or(0);
@@ -41,7 +41,7 @@ impl Hiding {
     }
 }
 
-/// What a dump holds.
+/// The contents of a dump.
 #[derive(Debug, Default)]
 pub struct Dump {
     pub tables: Vec<Table>,
@@ -80,7 +80,7 @@ impl Reader {
         });
     }
 
-    /// `Err`: these bytes are no dump, and why.
+    /// `Err`: why these bytes are not a dump.
     pub fn finish(mut self) -> Result<Dump, String> {
         if self.bytes == 0 {
             return Err("the file is empty".into());
@@ -117,7 +117,7 @@ impl Reader {
     }
 }
 
-/// What the line `-- Server version` of a dump's head says.
+/// From the line `-- Server version` in a dump's head.
 fn hiding(head: &[u8]) -> Hiding {
     let text = String::from_utf8_lossy(head);
     let version = text.lines().find_map(|line| line.strip_prefix("-- Server version"));

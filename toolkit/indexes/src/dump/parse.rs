@@ -1,8 +1,8 @@
-//! What statements do to tables.
+//! The effect of statements on tables.
 //!
 //! Invariants:
 //!
-//! - DP1. An unknown word of a definition is passed over to its end, never an error: servers learn new ones.
+//! - DP1. An unknown word of a definition is skipped to the definition's end, never an error: servers learn new words.
 //! - DP2. A statement that is not closed is an error and changes nothing.
 
 use frond_sqltext::TokenKind;
@@ -17,7 +17,7 @@ pub(super) struct Schema {
     db: String,
 }
 
-/// The table of a `CREATE TABLE` as `SHOW CREATE TABLE` gives it. `Err` says what is wrong.
+/// The table of a `CREATE TABLE` as `SHOW CREATE TABLE` prints it. `Err` says what is wrong.
 pub fn create_table(sql: &[u8], db: &str) -> Result<Table, String> {
     let mut schema = Schema { tables: Vec::new(), db: db.to_owned() };
     schema.statement(sql)?;
@@ -136,7 +136,7 @@ impl Schema {
     }
 }
 
-/// One of the list of an ALTER TABLE. `None`: a parenthesis is open at the end.
+/// Applies one item of an ALTER TABLE's list. `None`: a parenthesis is still open at the end.
 fn alteration(t: &mut Tokens<'_>, table: &mut Table) -> Option<()> {
     if t.take(&["ADD"]) {
         let mark = *t;
@@ -181,7 +181,7 @@ fn alteration(t: &mut Tokens<'_>, table: &mut Table) -> Option<()> {
             });
         }
     } else if t.take(&["MODIFY"]) {
-        // AUTO_INCREMENT comes this way in dumps of phpMyAdmin.
+        // Dumps of phpMyAdmin set AUTO_INCREMENT in this form.
         t.take(&["COLUMN"]);
         t.take(&["IF", "EXISTS"]);
         column(t, table)?;
@@ -221,7 +221,7 @@ fn kind_word(t: &mut Tokens<'_>) -> Option<KeyKind> {
     KINDS.into_iter().find(|(word, _)| t.take(&[word])).map(|(_, kind)| kind)
 }
 
-/// A key, a foreign key or a check. Outer `None`: not closed; inner `None`: it is something else.
+/// A key, a foreign key or a check. Outer `None`: a parenthesis is not closed; inner `None`: it is something else.
 fn key_or_constraint(t: &mut Tokens<'_>, table: &mut Table) -> Option<Option<()>> {
     let mut symbol = None;
     if t.take(&["CONSTRAINT"])
@@ -262,7 +262,7 @@ fn key_or_constraint(t: &mut Tokens<'_>, table: &mut Table) -> Option<Option<()>
         name = t.name().or(name);
     }
     let before = using(t).or(before);
-    // A column whose name is one of those words, without quotes.
+    // A column whose unquoted name is one of those words.
     if t.peek() != Some(TokenKind::Open) {
         return Some(None);
     }
@@ -272,7 +272,7 @@ fn key_or_constraint(t: &mut Tokens<'_>, table: &mut Table) -> Option<Option<()>
     Some(Some(()))
 }
 
-/// `USING HASH`: true, `USING` anything else: false.
+/// True after `USING HASH`, false after `USING` with anything else.
 fn using(t: &mut Tokens<'_>) -> Option<bool> {
     (t.take(&["USING"]) || t.take(&["TYPE"])).then(|| t.text().eq_ignore_ascii_case("HASH"))
 }
@@ -305,7 +305,7 @@ fn key_parts(t: &mut Tokens<'_>, name: Option<String>, kind: KeyKind) -> Option<
             return None;
         }
     }
-    // The options, up to what ends the definition.
+    // The options, up to the end of the definition.
     while !matches!(
         t.peek(),
         None | Some(TokenKind::Comma | TokenKind::Close | TokenKind::Semicolon)
@@ -336,7 +336,7 @@ fn key_parts(t: &mut Tokens<'_>, name: Option<String>, kind: KeyKind) -> Option<
     Some(key)
 }
 
-/// Adds `key`, with the name a server gives where the statement has none.
+/// Adds `key`; a key without a name gets the one that a server would give it.
 fn put_key(table: &mut Table, mut key: Key) {
     if key.kind == KeyKind::Primary {
         key.name = "PRIMARY".into();
@@ -399,7 +399,7 @@ fn references(t: &mut Tokens<'_>, db: &str) -> Option<ForeignKey> {
     })
 }
 
-/// A column's definition, as far as it makes keys.
+/// A column's definition, as far as it defines keys.
 fn column(t: &mut Tokens<'_>, table: &mut Table) -> Option<()> {
     let Some(name) = t.name() else {
         t.skip_definition();
@@ -438,10 +438,10 @@ fn column(t: &mut Tokens<'_>, table: &mut Table) -> Option<()> {
     Some(())
 }
 
-/// What follows the definitions: the engine; and what depends on it.
+/// The table options behind the definitions: the engine, and what depends on it.
 fn options(t: &mut Tokens<'_>, table: &mut Table) {
     while !t.ended() {
-        // What a partition says of engines is the same.
+        // A partition names the same engine.
         if t.take(&["ENGINE"]) {
             let mark = *t;
             if t.text() != "=" {
@@ -461,8 +461,8 @@ fn options(t: &mut Tokens<'_>, table: &mut Table) {
     settle_hash(table);
 }
 
-/// HASH is an index of its own kind for engines in memory, where it is the default, and for UNIQUE keys of long columns. For others it is a
-/// wish that the engine answers with a tree.
+/// HASH is an index of its own kind in engines that keep rows in memory, where it is the default, and for UNIQUE keys of long
+/// columns. Other engines make a tree instead.
 fn settle_hash(table: &mut Table) {
     let memory = ["memory", "heap", "ndbcluster", "ndb"]
         .iter()

@@ -1,17 +1,17 @@
-//! Cuts a dump into statements while it is read; rows are passed over.
+//! Cuts a dump into statements while it is read; rows are skipped.
 //!
 //! Invariants:
 //!
-//! - DS1. Memory is bounded: of a statement at most `MAX_STATEMENT` bytes are kept, and of one that begins with another
-//!   word than those of `KEPT` only its first bytes.
+//! - DS1. Memory is bounded: at most `MAX_STATEMENT` bytes of a statement are kept, and only the first bytes of a
+//!   statement that does not begin with a word of `KEPT`.
 //! - DS2. A `;` in a string, a quoted name or a comment ends nothing.
 
 /// No `CREATE TABLE` is longer.
 pub const MAX_STATEMENT: usize = 16 << 20;
 
-/// First words of statements that say something of tables.
+/// First words of statements that concern tables.
 const KEPT: [&str; 5] = ["CREATE", "ALTER", "DROP", "USE", "RENAME"];
-/// So many bytes are enough to see the first word behind the marks of a comment.
+/// This many bytes suffice to see the first word behind the marks of a comment.
 const LOOK: usize = 64;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,14 +20,14 @@ enum State {
     Quoted(u8),
     Escaped(u8),
     Line,
-    /// True behind a `*`.
+    /// True right behind a `*`.
     Comment(bool),
 }
 
 /// See the module's text.
 pub struct Splitter {
     state: State,
-    /// The statement so far, without what is before its first word.
+    /// The statement so far, without the part before its first word.
     text: Vec<u8>,
     /// `None` until the first word is complete.
     wanted: Option<bool>,
@@ -35,7 +35,7 @@ pub struct Splitter {
     last: [u8; 3],
     /// Open executable comments.
     executable: u32,
-    /// Between `DELIMITER x` and the next line `DELIMITER`: bodies of routines.
+    /// Between `DELIMITER x` and the next line `DELIMITER`, where bodies of routines are.
     body: bool,
     line_start: Vec<u8>,
     line: u64,
@@ -73,11 +73,11 @@ pub enum End {
 }
 
 impl Splitter {
-    /// Gives each statement that `bytes` complete and that is worth reading, with its line.
+    /// Passes each statement that `bytes` complete and that concerns tables to `each`, with its line.
     pub fn feed(&mut self, bytes: &[u8], each: &mut dyn FnMut(&[u8], u64)) {
         let mut at = 0;
         while let Some(&b) = bytes.get(at) {
-            // The inside of strings of rows is nearly all of a dump.
+            // Nearly all of a dump is the inside of strings in rows.
             if let (State::Quoted(quote), false) = (self.state, self.keeps()) {
                 let rest = &bytes[at..];
                 let skip = memchr::memchr3(quote, b'\\', b'\n', rest).unwrap_or(rest.len());
@@ -92,8 +92,8 @@ impl Splitter {
         }
     }
 
-    /// The last statement needs no `;` if it is one of those that are kept; it is for their parser to see whether it
-    /// is whole.
+    /// The last statement needs no `;` if its first word is in `KEPT`; its parser decides whether it
+    /// is complete.
     pub fn finish(mut self, each: &mut dyn FnMut(&[u8], u64)) -> End {
         if self.body || self.text.is_empty() && self.state != State::Comment(false) {
             return End::Whole;
@@ -138,7 +138,7 @@ impl Splitter {
                     self.state = State::Comment(false);
                     push = false;
                 }
-                // What old clients have to stumble over: `/*M!999999\- enable the sandbox mode */`.
+                // The line at which old clients stop: `/*M!999999\- enable the sandbox mode */`.
                 b'\\' if self.text == b"/*M!999999" => {
                     self.text.truncate(1);
                     self.executable = 0;
@@ -173,7 +173,7 @@ impl Splitter {
             }
             State::Comment(true) if b == b'/' => {
                 self.state = State::Plain;
-                // The `/` of its begin.
+                // Removes the `/` of the comment's beginning.
                 self.text.pop();
                 self.last = *b"   ";
                 push = false;
@@ -195,7 +195,7 @@ impl Splitter {
         mark.iter().for_each(|b| self.keep(*b));
     }
 
-    /// Lines `DELIMITER x` of the client; true if the byte belongs to a body, or to such a line.
+    /// Handles the client's lines `DELIMITER x`. True if the byte belongs to a body or to such a line.
     fn delimiter(&mut self, b: u8) -> bool {
         const WORD: &[u8] = b"DELIMITER ";
         let at_start = self.body || self.text.is_empty();
@@ -214,7 +214,7 @@ impl Splitter {
         if self.body {
             return true;
         }
-        // The line is not taken for a statement.
+        // The line is not part of a statement.
         let line = &self.line_start;
         let n = line.len().min(WORD.len());
         if n == WORD.len() && line[..n].eq_ignore_ascii_case(WORD) && self.begins(line) {
@@ -224,7 +224,7 @@ impl Splitter {
         false
     }
 
-    /// Whether nothing but `line` is in the statement so far.
+    /// Whether the statement so far consists of nothing but `line`.
     fn begins(&self, line: &[u8]) -> bool {
         self.text.len() <= line.len() && self.state == State::Plain
     }
@@ -252,7 +252,7 @@ impl Splitter {
         self.text.push(b);
     }
 
-    /// Whether the first word is one of those; `None` while it is not there.
+    /// Whether the first word is in `KEPT`; `None` while it is incomplete.
     fn is_wanted(&self) -> Option<bool> {
         let text = &self.text;
         let mut words = frond_sqltext::tokens(text, frond_sqltext::SqlMode::default())

@@ -1,9 +1,9 @@
-//! A statement's tokens as the parser wants them: words compared without case, names without quotes, pairs of
-//! parentheses passed over.
+//! A statement's tokens in the form that the parser needs: words compared without case, names without quotes,
+//! pairs of parentheses skipped.
 
 use frond_sqltext::{SqlMode, Token, TokenKind};
 
-/// A position in a statement. Copies are marks to go back to.
+/// A position in a statement. A copy is a mark to return to.
 #[derive(Clone, Copy)]
 pub(super) struct Tokens<'a> {
     sql: &'a [u8],
@@ -43,7 +43,7 @@ impl<'a> Tokens<'a> {
             && self.bytes(self.at).eq_ignore_ascii_case(word.as_bytes())
     }
 
-    /// Takes the keywords if all of them come next.
+    /// Consumes the keywords if all of them come next.
     pub(super) fn take(&mut self, words: &[&str]) -> bool {
         let mark = *self;
         for word in words {
@@ -62,7 +62,7 @@ impl<'a> Tokens<'a> {
         is
     }
 
-    /// A name: a word, or one in quotes; `"..."` is one under ANSI_QUOTES, where it cannot be a string.
+    /// A name: a word, or a quoted name; `"..."` is a name under ANSI_QUOTES, and cannot be a string here.
     pub(super) fn name(&mut self) -> Option<String> {
         let bytes = self.bytes(self.at);
         let name = match self.peek()? {
@@ -92,7 +92,8 @@ impl<'a> Tokens<'a> {
         Some(number)
     }
 
-    /// From `(` past its `)`; gives the text with both, words apart by what the statement has.
+    /// Consumes from `(` to its `)`; returns the text of both and what is between, with the statement's own
+    /// spacing.
     pub(super) fn pair(&mut self) -> Option<String> {
         let from = self.tokens.get(self.at)?.start;
         if !self.take_kind(TokenKind::Open) {
@@ -111,7 +112,7 @@ impl<'a> Tokens<'a> {
         Some(String::from_utf8_lossy(&self.sql[from..to]).into_owned())
     }
 
-    /// Past everything up to the `,` or `)` that ends this definition, or to the end.
+    /// Skips to the `,` or `)` that ends this definition, or to the end.
     pub(super) fn skip_definition(&mut self) {
         while let Some(kind) = self.peek() {
             match kind {

@@ -1,4 +1,4 @@
-//! What statements of dumps come to.
+//! The tables that result from a dump's statements.
 
 use frond_indexes::dump::Hiding;
 use frond_indexes::model::{KeyKind, Table};

@@ -5,7 +5,7 @@ use frond_indexes::duplicates::{find, Finding, Repeats};
 
 use crate::read;
 
-/// What is found, in words: `a<b` a repeats b, `a<<b` a is a prefix of b, `a<-b` backwards, `a<+b` by the end of
+/// The findings in short form: `a<b` a repeats b, `a<<b` a is a prefix of b, `a<-b` backwards, `a<+b` by the end of
 /// primary key columns, `a~n` the first n parts are enough, `fk:a<b` foreign keys, with `!` if their actions differ.
 fn said(sql: &str) -> Vec<String> {
     let dump = read(sql);
@@ -35,7 +35,7 @@ fn said(sql: &str) -> Vec<String> {
     said
 }
 
-/// Definitions of a table's keys, behind its columns, and what is found.
+/// Definitions of a table's keys, as written behind its columns, and the findings.
 const CASES: &[(&str, &[&str])] = &[
     // Nothing is wrong.
     ("", &[]),
@@ -55,7 +55,7 @@ const CASES: &[(&str, &[&str])] = &[
     ("key y (a, b), key x (a)", &["x<<y"]),
     ("key x (a), key y (a, b), key z (a, b, c)", &["x<<z", "y<<z"]),
     ("key x (a), key y (a, b), key z (a, c)", &["x<<y"]),
-    // Names of columns that begin alike are others.
+    // Columns whose names begin alike are different columns.
     ("key x (a), key y (ab, b)", &[]),
     ("key x (a, b), key y (a, bb)", &[]),
     // The primary key.
@@ -75,7 +75,7 @@ const CASES: &[(&str, &[&str])] = &[
     ("unique x (a), unique y (a, b)", &[]),
     ("unique x (a, b), key y (a)", &["y<<x"]),
     ("unique x (a, c), unique y (c, a)", &[]),
-    // The server takes x for the primary key.
+    // The server takes x as the primary key.
     ("unique x (a, b), unique y (b, a)", &["y~1"]),
     ("unique x (a, b), unique y (b), key z (a, b, c)", &["x<<z&y"]),
     ("unique x (a, b), key z (a, b, c)", &[]),
@@ -129,7 +129,7 @@ const CASES: &[(&str, &[&str])] = &[
     ("primary key (s(5)), key x (b, s)", &[]),
     ("unique u (a), key x (b, a)", &["x~1"]),
     ("unique u (n), key x (b, n)", &[]),
-    // FULLTEXT, SPATIAL and others are apart.
+    // FULLTEXT, SPATIAL and others are separate kinds.
     ("fulltext x (s), fulltext y (s)", &["y<x"]),
     ("fulltext x (s), fulltext y (s, t)", &[]),
     ("fulltext x (s, t), fulltext y (t, s)", &["y<x"]),
@@ -141,7 +141,7 @@ const CASES: &[(&str, &[&str])] = &[
     ("vector x (v), vector y (v)", &["y<x"]),
     ("vector x (v), vector y (v) distance=cosine", &[]),
     ("vector x (v) m=8 distance=cosine, vector y (v) m=8 distance=cosine", &["y<x"]),
-    // HASH of an engine with trees is a tree, but for UNIQUE.
+    // On an engine with trees HASH is a tree, except for UNIQUE.
     ("key x (a) using hash, key y (a, b)", &["x<<y"]),
     ("unique x (s) using hash, key y (s)", &[]),
     ("unique x (s) using hash, unique y (s) using hash", &["y<x"]),
@@ -182,7 +182,7 @@ const CASES: &[(&str, &[&str])] = &[
         "key x (a), constraint f foreign key (a) references p (i) on delete restrict, constraint g foreign key (a) references p (i) on update no action",
         &["fk:g<f"],
     ),
-    // A foreign key needs an index whose first parts are its columns, as they are declared.
+    // A foreign key needs an index whose first parts are its columns, in the declared order.
     ("key x (a), key y (a, b), constraint f foreign key (a) references p (i)", &["x<<y"]),
     ("key x (s), key y (s(300)), constraint f foreign key (s) references p (i)", &["y<<x"]),
     ("primary key (b), key x (a, b), constraint f foreign key (a, b) references p (i, j)", &[]),
@@ -246,12 +246,12 @@ fn an_index_that_another_tables_foreign_key_needs_stays() {
     let child = "create table c (a int, b int, key (a, b), foreign key (a, b) references p (a, id)) engine=innodb;";
     assert_eq!(said(parent), ["x~1"]);
     assert_eq!(said(&format!("{parent}{child}")), [""; 0]);
-    // A table of that name in another database needs nothing of it.
+    // A foreign key to a table of that name in another database needs nothing here.
     let elsewhere = child.replace("references p", "references o.p");
     assert_eq!(said(&format!("{parent}{elsewhere}")), ["x~1"]);
 }
 
-/// IX2: everything that is named may go at once.
+/// IX2: everything that is named may be dropped at once.
 #[test]
 fn what_stays_covers_all_that_goes() {
     let parts = ["a", "b", "c", "a desc", "s(10)", "s", "a, b", "b, a", "a, b, c", "c, a", "b, i"];
@@ -285,7 +285,7 @@ fn what_stays_covers_all_that_goes() {
                 found += 1;
             }
         }
-        // Any one that went would be called superfluous again, beside what stayed.
+        // Any dropped key would be superfluous again beside the keys that stayed.
         for gone in table.keys.iter().filter(|key| rest.key(&key.name).is_none()) {
             let mut with = rest.clone();
             with.keys.push(gone.clone());

@@ -1,5 +1,6 @@
-//! What percona-toolkit's own tests say of their sample tables. The files are theirs: a directory with them (of its
-//! `t/pt-duplicate-key-checker/samples` and `t/lib/samples/dupekeys`) is named by `FROND_INDEX_SAMPLES`; without it the test says so.
+//! The expectations of percona-toolkit's own tests for their sample tables. The files are percona-toolkit's:
+//! `FROND_INDEX_SAMPLES` names a directory with them (from its `t/pt-duplicate-key-checker/samples` and
+//! `t/lib/samples/dupekeys`); without it the test says so.
 
 use std::path::Path;
 
@@ -10,7 +11,7 @@ use crate::read_in;
 /// File; each key that can go or be shortened, and the one that stays.
 type Facts = (&'static str, &'static [(&'static str, Option<&'static str>)]);
 
-/// As pt-duplicate-key-checker answers.
+/// Answers that agree with pt-duplicate-key-checker.
 const SAME: [Facts; 9] = [
     (
         "dupe-cluster-bug-894140.sql",
@@ -26,8 +27,9 @@ const SAME: [Facts; 9] = [
     ("prefix_bug_1214114.sql", &[("b", None)]),
 ];
 
-/// Better ones. Of two equal UNIQUE keys the older one stays: pt names the older one. Where a key ends with the first columns
-/// of a longer primary key, InnoDB adds the rest in the same order with and without them: pt looks for whole primary keys only.
+/// Answers that are better. Of two equal UNIQUE keys the older one stays: pt drops the older one. Where a key ends with the first
+/// columns of a longer primary key, InnoDB adds the rest in the same order with and without them: pt looks only for whole primary
+/// keys.
 const BETTER: [Facts; 3] = [
     ("simple_dupe_bug_1217013.sql", &[("unique_key_domain", Some("domain"))]),
     ("issue-904-1.txt", &[("by_count", None)]),

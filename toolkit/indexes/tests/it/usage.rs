@@ -1,4 +1,4 @@
-//! Which keys are called unused, by which evidence.
+//! Which keys are called unused, with which evidence.
 
 use std::collections::BTreeMap;
 
@@ -47,12 +47,13 @@ const T: &str = "create table t (id int primary key, a int, b int, c int, key x 
 fn what_nothing_reads_is_named_and_what_is_needed_is_not() {
     assert_eq!(names(T, &used(&[])), ["x", "y"]);
     assert_eq!(names(T, &used(&[("t", "x")])), ["y"]);
-    // In doubt about the case of names it is used.
+    // If the case of names differs, the key counts as used.
     assert_eq!(names(T, &used(&[("T", "X"), ("t", "y")])), [""; 0]);
     let foreign = "create table p (id int primary key, r int, key r (r)) engine=innodb; \
         create table c (id int primary key, p int, q int, key p (p), key pq (p, id, q), \
         foreign key f (p) references p (r)) engine=innodb;";
-    // `p` repeats `pq`, so `pq` is what the foreign key has left (IX2); the parent's is needed, too.
+    // `p` repeats `pq`, so `pq` is the index that the foreign key keeps (IX2); the parent's key is
+    // needed as well.
     assert_eq!(names(foreign, &used(&[])), [""; 0]);
     let counter = "create table n (id int auto_increment, a int, key (id), key a (a));";
     assert_eq!(names(counter, &used(&[])), ["a"]);
@@ -62,7 +63,7 @@ fn what_nothing_reads_is_named_and_what_is_needed_is_not() {
 fn what_covers_a_key_that_is_read_is_used() {
     let sql =
         "create table t (id int primary key, a int, b int, key x (a), key y (a, b)) engine=innodb;";
-    // x is called superfluous beside y.
+    // x is superfluous beside y.
     assert_eq!(names(sql, &used(&[("t", "x")])), [""; 0]);
     assert_eq!(names(sql, &used(&[])), ["y"]);
 }
@@ -83,11 +84,11 @@ fn a_plan_uses_keys_of_its_statements_tables() {
         usage.add_plan(plan(cells).as_bytes(), &tables, &dump.tables);
         names(&sql, &usage)
     };
-    // `o.x` repeats `only_o` by its end, so it is no matter of reads.
+    // `o.x` repeats `only_o` by its end, so reads do not matter.
     assert_eq!(named(&["x"], &[("shop", "t")]), ["y", "only_o"]);
     assert_eq!(named(&["x,y"], &[("", "t")]), ["only_o"]);
     assert_eq!(named(&["x|y", "NULL"], &[("shop", "T")]), ["only_o"]);
-    // A view or a routine hides the table: the name counts wherever there is one.
+    // A view or a routine hides the table: the name counts for every table that has such a key.
     assert_eq!(named(&["only_o"], &[("shop", "view")]), ["x", "y"]);
     assert_eq!(named(&["only_o"], &[("elsewhere", "o")]), ["x", "y"]);
     let mut usage = used(&[]);
@@ -107,10 +108,10 @@ fn a_window_is_bounded_by_what_was_saved() {
     let mut usage = Usage::default();
     usage.add(&window);
     assert_eq!(names(T, &usage), ["x"]);
-    // The server was started anew: what it counts is all since then.
+    // The server was restarted: all its counts are from since then.
     let window = until(&counters(5000, 100, &[("t", "x", 1)])).unwrap();
     assert_eq!((window.seconds, window.restarted, window.counts[0].n), (100, true, 1));
-    // IU2: nobody knows what was read before the counters were set back.
+    // IU2: it is unknown what was read before the counters were reset.
     let error = until(&counters(5000, 4500, &[("t", "x", 6)])).unwrap_err();
     assert!(error.contains("set back") && error.contains("--save"), "{error}");
     let elsewhere = Counters { server: "there".into(), ..counters(5000, 4500, &[]) };

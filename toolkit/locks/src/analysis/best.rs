@@ -23,7 +23,7 @@ impl<T> Best<T> {
     }
 
     fn cut(&mut self) {
-        // A stable sort: of equals the first stay.
+        // A stable sort: of equal ones the first stay.
         self.kept.sort_by_key(|(weight, _)| std::cmp::Reverse(*weight));
         self.kept.truncate(self.most);
     }

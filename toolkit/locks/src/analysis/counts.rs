@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::model::{Dump, Lock, Mode, Span};
 use crate::rows::{Locks, Place};
 
-/// Kinds that are kept.
+/// Number of kinds that are kept.
 const MOST: usize = 20_000;
 
 /// Table, index, mode, span, insert intention, waiting.
@@ -15,7 +15,7 @@ type Kind = (Arc<str>, Option<Arc<str>>, Mode, Span, bool, bool);
 #[derive(Default)]
 pub struct Counts {
     pub kinds: HashMap<Kind, Locks>,
-    /// Transactions (per dump) that have locks that are not printed.
+    /// Transactions (per dump) with locks that are not printed.
     pub hidden: u64,
 }
 

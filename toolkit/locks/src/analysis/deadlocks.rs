@@ -1,4 +1,4 @@
-//! Deadlocks: each once, and those that are alike together.
+//! Deadlocks: each counted once, and similar ones grouped.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -7,13 +7,14 @@ use crate::conflict::waits_for;
 use crate::model::{Clock, Deadlock, Lock, Mode};
 use crate::rows::{Deadlocks as Group, Member, Place};
 
-/// Deadlocks that are known again, of one server; signatures that are kept.
+/// Limit of the deadlocks of one server that are remembered, and of the signatures that are kept.
 const MOST: usize = 100_000;
 const GROUPS: usize = 5_000;
-/// The log and the monitor have the time of one deadlock from two readings of the clock.
+/// The log and the monitor stamp the same deadlock from two readings of the clock, at most so far
+/// apart.
 const SAME_SECONDS: i64 = 5;
 
-/// What each member wants (without keys), and its statement, in any order.
+/// The lock that each member wants (without keys), and its statement, in a fixed order.
 type Signature = Vec<(Place, String)>;
 
 /// Transaction, connection, statement.
@@ -28,7 +29,7 @@ pub struct Deadlocks {
 }
 
 impl Deadlocks {
-    /// False if it is known already (LK4).
+    /// Adds a deadlock; false if it is already known (LK4).
     pub fn add(&mut self, deadlock: &Deadlock) -> bool {
         let mut who: Vec<_> = deadlock
             .members
@@ -75,7 +76,7 @@ fn members(deadlock: &Deadlock) -> Vec<Member> {
     let all = &deadlock.members;
     let one = |(at, member): (usize, &crate::model::Member)| {
         let wanted = member.trx.waiting_lock();
-        // MariaDB prints others' locks with the waiter, MySQL each one's own.
+        // With the waiter MariaDB prints locks of others, MySQL each transaction's own.
         let has = |lock: &Lock, owner: &str| {
             lock.owner == owner && wanted.is_some_and(|wanted| waits_for(wanted, lock))
         };
@@ -94,7 +95,7 @@ fn members(deadlock: &Deadlock) -> Vec<Member> {
     all.iter().enumerate().map(one).collect()
 }
 
-/// What such deadlocks usually come from, and what helps.
+/// The usual cause of such deadlocks, and a remedy.
 fn hint(deadlock: &Deadlock, members: &[Member]) -> &'static str {
     let wanted = || deadlock.members.iter().filter_map(|member| member.trx.waiting_lock());
     let others = || deadlock.members.iter().flat_map(|member| &member.others);

@@ -1,4 +1,4 @@
-//! What many dumps say together.
+//! The results of many dumps together.
 //!
 //! | file | what |
 //! |---|---|
@@ -6,10 +6,10 @@
 //! | `waits` | waits followed from dump to dump; root blockers; the records that are waited for |
 //! | `counts` | locks by table, index and kind |
 //! | `deadlocks` | deadlocks, each once, by signature |
-//! | `series` | history and log as time goes by |
+//! | `series` | history list and log over time |
 //! | `best` | the largest of many |
 //!
-//! One `Analysis` reads one server's dumps in their order, and `end_of_server` begins the next one's.
+//! An `Analysis` reads one server's dumps in order; `end_of_server` starts the next server.
 
 mod best;
 mod counts;
@@ -39,15 +39,15 @@ pub fn class(statement: &[u8]) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// A transaction beyond one dump: its number may be used again after a restart, and one without changes has an address
-/// for a number, but hardly with the same connection.
+/// Identifies a transaction across dumps. A number may be reused after a restart, and a transaction without changes
+/// has an address in place of a number, but the connection is then hardly the same.
 pub type Key = (String, Option<u64>);
 
 pub fn key(trx: &Trx) -> Key {
     (trx.id.clone(), trx.thread)
 }
 
-/// All that is kept.
+/// All results.
 #[derive(Default)]
 pub struct Analysis {
     pub dumps: u64,
@@ -60,7 +60,7 @@ pub struct Analysis {
     pub counts: Counts,
     pub deadlocks: Deadlocks,
     pub series: Series,
-    /// The dump with the longest waits (their sum), and those.
+    /// The dump whose waits have the largest sum, and its waits.
     pub worst: Option<(u64, Dump, Vec<graph::Wait>)>,
 }
 
@@ -75,7 +75,7 @@ impl Sink for Analysis {
         self.waits.dump(&dump, &waits, &roots);
         self.counts.dump(&dump);
         self.series.dump(&dump, &waits);
-        // A wait without a time counts as a moment, so that a dump with waits is shown.
+        // A wait without a time counts as a moment, so that a dump with such waits is shown.
         let sum = waits.iter().map(|w| dump.trxs[w.waiter].wait_micros.unwrap_or(0) + 1).sum();
         if self.worst.as_ref().is_none_or(|(most, _, _)| sum >= *most) && sum > 0 {
             self.worst = Some((sum, dump, waits));
@@ -96,7 +96,7 @@ impl Analysis {
         }
     }
 
-    /// The end of a server's dumps: those that follow are another's.
+    /// Ends a server's dumps: the following ones are another server's.
     pub fn end_of_server(&mut self) {
         self.transactions.end_of_server();
         self.waits.end_of_server();

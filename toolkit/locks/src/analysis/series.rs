@@ -1,10 +1,11 @@
-//! History, log and waits as time goes by.
+//! History list, log and waits over time.
 
 use crate::graph::Wait;
 use crate::model::{Clock, Dump};
 use crate::rows::Point;
 
-/// Points that are kept; when there are more, neighbours become one, which has the larger value of each.
+/// The most points that are kept. When there are more, neighbours are joined, with the larger value of
+/// each.
 const MOST: usize = 4_096;
 
 #[derive(Debug, Default)]
@@ -42,13 +43,13 @@ impl Series {
                 _ => pair[0],
             });
             self.points = halved.collect();
-            // The number is odd, so the last point, of one dump, has stayed alone.
+            // The number is odd, so the last point has only one dump.
             self.per_point = 2 * per_point;
         }
     }
 }
 
-/// The larger of each, at the first time.
+/// Joins two points: the larger of each value, at the first time.
 fn joined(a: Point, b: Point) -> Point {
     Point {
         at: a.at.or(b.at),

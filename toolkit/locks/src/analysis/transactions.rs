@@ -1,4 +1,4 @@
-//! Transactions, followed from dump to dump.
+//! Follows transactions from dump to dump.
 
 use std::collections::HashMap;
 
@@ -6,16 +6,16 @@ use super::{class, key, Best, Key};
 use crate::model::{Clock, Dump, Trx};
 use crate::rows::Transaction;
 
-/// Transactions that are kept: those that were open longest.
+/// The number of transactions that are kept: those that were open longest.
 const MOST: usize = 2_000;
-/// Classes of statements that are kept of one.
+/// The number of statement classes that are kept for a transaction.
 const CLASSES: usize = 5;
 
 struct Seen {
     row: Transaction,
-    /// Of the statement whose class is the first.
+    /// Number of the statement whose class is the first.
     statement: u64,
-    /// The number of the dump it was in last.
+    /// The number of the last dump that had it.
     round: u64,
 }
 
@@ -43,7 +43,7 @@ impl Transactions {
         self.round += 1;
         for trx in dump.trxs.iter().filter(|trx| trx.active.is_some()) {
             let key = key(trx);
-            // The same number that is younger than before is another one.
+            // If a transaction is younger than before, it is another one with the same number.
             let younger = |seen: &Seen| trx.active < Some(seen.row.open_seconds.saturating_sub(2));
             if self.open.get(&key).is_some_and(younger) {
                 self.end(&key);
@@ -51,7 +51,7 @@ impl Transactions {
             let seen = self.open.entry(key).or_insert_with(|| Seen::new(trx, dump.at));
             seen.add(trx, dump.at, self.round);
         }
-        // In a dump that is cut it may only be missing.
+        // In a dump that is cut, the transaction may only be missing.
         if dump.complete {
             let round = self.round;
             let mut gone: Vec<Key> = self
@@ -60,7 +60,7 @@ impl Transactions {
                 .filter(|(_, seen)| seen.round < round)
                 .map(|(key, _)| key.clone())
                 .collect();
-            // A map has no order of its own, and a report is the same each time.
+            // A hash map has no fixed order, and a report must always be the same.
             gone.sort();
             gone.iter().for_each(|key| self.end(key));
         } else if self.open.len() > 4 * MOST {

@@ -1,4 +1,4 @@
-//! Waits, followed from dump to dump: a wait that is in ten dumps counts once, with its longest time.
+//! Follows waits from dump to dump: a wait that is in ten dumps counts once, with its longest time.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -10,13 +10,13 @@ use crate::rows::{Blocker, Micros, Place, Record, Totals, Wait};
 
 /// Waits that are kept: the longest.
 const MOST: usize = 2_000;
-/// Root blockers and records that are kept at a time.
+/// The most root blockers and records that are kept.
 const MAPPED: usize = 20_000;
 
 struct Seen {
     row: Wait,
     roots: Vec<Key>,
-    /// The number of the dump it was in last.
+    /// The number of the last dump that had it.
     round: u64,
 }
 
@@ -72,7 +72,8 @@ impl Waits {
             }
             let key = (key(trx), what);
             let waited = Micros(trx.wait_micros.unwrap_or(0));
-            // A shorter time for the same: it has got the lock meanwhile and waits again.
+            // A shorter time for the same wait: the transaction got the lock meanwhile and waits
+            // again.
             if self.open.get(&key).is_some_and(|seen| waited < seen.row.seconds) {
                 self.end(&key);
             }
@@ -136,7 +137,7 @@ impl Waits {
         self.ended.add(row.seconds.0, row);
     }
 
-    /// A map has no order of its own, and a report is the same each time.
+    /// Ends these waits, sorted: a hash map has no fixed order, and a report must always be the same.
     fn end_all(&mut self, mut keys: Vec<(Key, Option<What>)>) {
         keys.sort();
         keys.iter().for_each(|key| self.end(key));

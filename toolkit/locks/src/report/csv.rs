@@ -23,7 +23,7 @@ fn rows(list: &Value) -> impl Iterator<Item = Map<String, Value>> + '_ {
     list.as_array().into_iter().flatten().filter_map(|row| Some(flat(row.as_object()?.clone())))
 }
 
-/// `wants.table` for a field of an object in a field.
+/// Renames a field of an object inside a field to `wants.table`.
 fn flat(map: Map<String, Value>) -> Map<String, Value> {
     let mut out = Map::new();
     for (name, value) in map {
@@ -56,7 +56,7 @@ fn section(report: &Report, section: Section) -> Vec<Map<String, Value>> {
     if section != Section::Deadlocks {
         return rows(&document[list]).collect();
     }
-    // One row for each member, with what is known of its group.
+    // One row for each member, with the fields of its deadlock group.
     let mut all = Vec::new();
     for (number, mut group) in (1_u64..).zip(rows(&document[list])) {
         let members = group.remove("members").unwrap_or_default();
@@ -66,7 +66,7 @@ fn section(report: &Report, section: Section) -> Vec<Map<String, Value>> {
     all
 }
 
-/// The names of the fields that the rows of a section have.
+/// The names of the fields in a section's rows.
 pub fn fields(report: &Report, of: Section) -> Vec<String> {
     let mut names: Vec<String> =
         section(report, of).iter().flat_map(|row| row.keys().cloned()).collect();
@@ -84,7 +84,7 @@ fn cell(value: Option<&Value>) -> String {
         }
         Some(other) => other.to_string(),
     };
-    // A spreadsheet takes what begins so for a formula.
+    // A spreadsheet takes a text that begins so for a formula.
     let text = if text.starts_with(['=', '+', '@']) { format!("'{text}") } else { text };
     if text.contains([',', '"', '\n', '\r']) {
         format!("\"{}\"", text.replace('"', "\"\""))

@@ -1,4 +1,4 @@
-//! The document for people, as a page and in a terminal: the tree with waiting times, the lists, deadlocks, and what happened over time.
+//! The document for people, as a page and in a terminal: the tree with waiting times, the lists, deadlocks, and charts over time.
 
 use std::io::{self, Write};
 
@@ -41,12 +41,12 @@ fn span(first: Option<Clock>, last: Option<Clock>) -> Option<String> {
 }
 
 impl Report {
-    /// One file, to be opened without a network.
+    /// Writes one file that can be opened offline.
     pub fn write_html(&self, generator: String, out: &mut dyn Write) -> io::Result<()> {
         self.document(generator).write(out)
     }
 
-    /// `colour`: with escape sequences of a terminal.
+    /// `colour`: with a terminal's escape sequences.
     pub fn write_text(&self, colour: bool, out: &mut dyn Write) -> io::Result<()> {
         self.document(String::new()).write_text(colour, out)
     }
@@ -224,7 +224,7 @@ fn node(node: &Node) -> Shape {
     }
 }
 
-/// Points whose time is known; a clock face is taken for UTC, and shown as it is.
+/// Points whose time is known. Local time is treated as UTC, so it is shown as the server has it.
 fn chart(series: &[Point], title: &str, shown: Shown, of: &dyn Fn(&Point) -> Option<u64>) -> Chart {
     let points = series.iter().filter_map(|p| Some((p.at?.0 as f64, of(p)? as f64)));
     Chart { title: title.into(), shown, points: points.collect() }

@@ -1,4 +1,4 @@
-//! What was found, as one document: what `--json` writes. `document` shows it, `csv` has one list of it, `tree` the worst moment.
+//! The findings as one document, which `--json` writes. `document` shows it, `csv` has one list of it, `tree` the worst moment.
 
 mod csv;
 mod document;
@@ -17,7 +17,7 @@ use crate::rows::{
     Blocker, Deadlocks, Locks, Place, Point, Record, Totals, Transaction, Tree, Wait,
 };
 
-/// Of the document; it grows when a field changes its meaning or goes.
+/// Version of the document; it grows when a field changes its meaning or is removed.
 pub const VERSION: u32 = 1;
 
 #[derive(Debug, Default, Serialize)]
@@ -42,22 +42,22 @@ pub struct Report {
     pub deadlocks: u64,
     pub deadlock_groups: Vec<Deadlocks>,
     pub series: Vec<Point>,
-    /// What a reader has to know of the evidence.
+    /// What a reader has to know about the evidence.
     pub notes: Vec<String>,
-    /// What could not be read; the rest is not all there is then.
+    /// Inputs that could not be read; then the rest is incomplete.
     pub problems: Vec<String>,
 }
 
-/// What a report shows.
+/// Options of a report.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The longest of each list.
+    /// Rows per list: the longest waits, the largest counts.
     pub limit: usize,
-    /// Values of keys, which are data.
+    /// Show values of keys, which are data of users.
     pub keys: bool,
 }
 
-/// The `limit` rows with the largest weights; of equal ones those whose keys are less.
+/// The `limit` rows with the largest weights; of equal ones those with the lesser keys.
 fn largest<K: Ord, T: Clone, W: Ord>(
     rows: impl IntoIterator<Item = (K, T)>,
     limit: usize,
@@ -120,7 +120,7 @@ impl Report {
         members.for_each(|member| hide(&mut member.wants));
     }
 
-    /// Nobody waits, and nothing was rolled back for a deadlock.
+    /// True if nobody waited and there was no deadlock.
     pub fn is_quiet(&self) -> bool {
         self.waits.count == 0 && self.deadlocks == 0
     }

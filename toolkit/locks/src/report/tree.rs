@@ -1,4 +1,4 @@
-//! The waits of one dump as a forest: roots, and behind each one those that wait for it.
+//! The waits of one dump as a forest: roots, and below each the transactions that wait for it.
 
 use std::collections::HashMap;
 
@@ -9,21 +9,21 @@ use crate::rows::{Micros, Node, Place, Tree};
 
 /// Nodes that are shown at most.
 const MOST: usize = 1_000;
-/// At most this many waits are checked for being in a circle.
+/// At most this many waits are checked for a circle.
 const CIRCLES: usize = 200;
 
 struct Forest<'a> {
     dump: &'a Dump,
     waits: &'a [Wait],
-    /// Waiter -> where its wait is.
+    /// Waiter -> index of its wait.
     of: HashMap<usize, usize>,
-    /// Blocker -> those shown below it.
+    /// Blocker -> the waiters shown below it.
     children: HashMap<usize, Vec<usize>>,
     shown: Vec<bool>,
     nodes: Vec<Node>,
 }
 
-/// Below one that has the lock, else below one in front.
+/// The blocker to show it below: one that has the lock, else an earlier request.
 fn parent(wait: &Wait) -> Option<&Blocker> {
     wait.by.iter().find(|by| by.holds).or(wait.by.first())
 }
@@ -51,7 +51,8 @@ pub fn tree(dump: &Dump, waits: &[Wait]) -> Tree {
     let shown = vec![false; dump.trxs.len()];
     let mut forest = Forest { dump, waits, of, children, shown, nodes: Vec::new() };
     roots.iter().for_each(|root| forest.show(*root, None));
-    // What no root leads to waits in a circle, or behind one. A few of these are enough to look at.
+    // Waits that no root leads to are in a circle, or behind one. It suffices to examine a few of
+    // them.
     let left = (0..waits.len()).filter(|at| !forest.shown[waits[*at].waiter]).take(CIRCLES);
     for at in circles(waits, &left.collect::<Vec<_>>()) {
         let note = "waits in a circle: a deadlock that is not detected yet";
@@ -62,7 +63,7 @@ pub fn tree(dump: &Dump, waits: &[Wait]) -> Tree {
 }
 
 impl Forest<'_> {
-    /// `root` and what is below it, as far as it is not shown yet.
+    /// Shows `root` and everything below it that is not shown yet.
     fn show(&mut self, root: usize, note: Option<&'static str>) {
         let mut stack = vec![(root, 0)];
         while let Some((at, depth)) = stack.pop() {

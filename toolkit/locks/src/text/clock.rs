@@ -1,11 +1,11 @@
-//! Times as servers write them, without regard to zones: a log has one clock.
+//! Times as servers write them. Zones are ignored, because one log has one clock.
 
 use frond_event::text::days_from_civil;
 
 use super::number;
 
-/// The time at the begin of `text`, and what comes behind it. `2026-11-23 19:37:16`, `2026-11-23T19:37:16.123456Z`,
-/// `070913 17:13:09`, `070913  7:13:09`.
+/// The time at the beginning of `text`, and the text behind it. `2026-11-23 19:37:16`,
+/// `2026-11-23T19:37:16.123456Z`, `070913 17:13:09`, `070913  7:13:09`.
 pub fn clock(text: &[u8]) -> Option<(i64, &[u8])> {
     let (first, rest) = number(text)?;
     let (year, month, day, rest) = match rest.first()? {
@@ -38,8 +38,8 @@ pub fn clock(text: &[u8]) -> Option<(i64, &[u8])> {
     Some((days * 86_400 + (hour * 3600 + minute * 60 + second) as i64, rest))
 }
 
-/// Whether `line` is one of the error log's own: a time, a thread, and a word in brackets. What it says, without
-/// `InnoDB:` and its like.
+/// The time and the message if `line` is one of the error log's own: a time, a thread, and a word in brackets. The
+/// message is without a prefix such as `InnoDB:`.
 pub fn log_line(line: &[u8]) -> Option<(i64, &[u8])> {
     if !line.first()?.is_ascii_digit() {
         return None;

@@ -1,9 +1,9 @@
-//! The values of a record, from the bytes that the monitor prints: without the table's definition a guess, but one that
-//! is right for integers and for text.
+//! The values of a record, from the bytes that the monitor prints. Without the table's definition they are guesses, but
+//! right for integers and for text.
 
 use std::fmt::Write;
 
-/// Fields of a record that are kept.
+/// Number of fields of a record that are kept.
 const MOST: usize = 8;
 
 /// Collects the fields of one record.
@@ -14,7 +14,7 @@ pub struct Fields {
 }
 
 impl Fields {
-    /// A line of a record: ` 0: len 4; hex 80000001; asc     ;;`, of old servers all fields in one line.
+    /// Adds a line of a record: ` 0: len 4; hex 80000001; asc     ;;`; old servers print all fields in one line.
     pub fn line(&mut self, line: &[u8]) {
         let mut rest = line;
         while self.found.len() < MOST {
@@ -38,7 +38,8 @@ impl Fields {
         }
     }
 
-    /// The key: of a clustered index what is before the transaction's number (6 bytes) and the roll pointer (7 bytes).
+    /// The key: in a clustered index the fields before the transaction's number (6 bytes) and the roll pointer (7
+    /// bytes).
     pub fn key(&self) -> Option<String> {
         if self.supremum {
             return Some("behind the last record of the page".into());
@@ -63,7 +64,7 @@ fn bytes(hex: &[u8]) -> Vec<u8> {
     hex.chunks_exact(2).map(|pair| digit(pair[0]) << 4 | digit(pair[1])).collect()
 }
 
-/// Integers are stored with their sign turned round, so that they sort as bytes.
+/// Integers are stored with their sign bit inverted, so that they sort as bytes.
 fn value(bytes: &[u8]) -> String {
     let text = |b: &u8| (b' '..=b'~').contains(b);
     let trimmed = bytes.trim_ascii_end();
@@ -75,7 +76,7 @@ fn value(bytes: &[u8]) -> String {
             if number >= middle {
                 (number - middle).to_string()
             } else if number >= middle - (middle >> 8) {
-                // A negative number near zero; otherwise it is more likely that the column has no sign.
+                // A small negative number; for other values it is more likely that the column is unsigned.
                 format!("-{}", middle - number)
             } else {
                 number.to_string()

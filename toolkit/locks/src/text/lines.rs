@@ -1,17 +1,17 @@
 //! Lines of a stream of bytes.
 
-/// A longer line is cut. A whole dump can be one line: clients in batch mode write `\n` for each of its ends.
+/// A longer line is cut. A whole dump can be one line: clients in batch mode write each line end as `\n`.
 pub const MAX_LINE: usize = 4 << 20;
 
 /// Cuts its input into lines.
 #[derive(Default)]
 pub struct Lines {
-    /// The begin of a line whose end has not come yet.
+    /// The beginning of a line whose end has not arrived yet.
     held: Vec<u8>,
 }
 
 impl Lines {
-    /// Gives each whole line, without its end, to `each`.
+    /// Passes each whole line, without its end, to `each`.
     pub fn feed(&mut self, mut bytes: &[u8], each: &mut dyn FnMut(&[u8])) {
         while let Some(end) = memchr::memchr(b'\n', bytes) {
             if self.held.is_empty() {
@@ -31,7 +31,7 @@ impl Lines {
         self.held.extend_from_slice(&bytes[..bytes.len().min(room)]);
     }
 
-    /// The line without an end, if there is one.
+    /// Passes on the last line if it has no end.
     pub fn finish(&mut self, each: &mut dyn FnMut(&[u8])) {
         if !self.held.is_empty() {
             each(&self.held);
@@ -40,7 +40,7 @@ impl Lines {
     }
 }
 
-/// The lines of a line in which ends are written as `\n` (batch mode of the clients).
+/// Restores the line ends of a line in which they are written as `\n` (batch mode of the clients).
 pub fn unescaped(line: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(line.len());
     let mut bytes = line.iter();

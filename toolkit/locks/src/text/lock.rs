@@ -1,4 +1,4 @@
-//! The line of a lock.
+//! Parses the line of a lock.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -8,10 +8,10 @@ use memchr::memmem::find;
 use super::number_after;
 use crate::model::{Lock, Mode, Page, Span};
 
-/// Names that are kept to be shared; more are made anew each time.
+/// Number of names that are shared; further names are allocated each time.
 const MOST: usize = 50_000;
 
-/// Names of tables and indexes, each in memory once.
+/// Names of tables and indexes, each once in memory.
 #[derive(Default)]
 pub struct Names(HashSet<Arc<str>>);
 
@@ -32,7 +32,7 @@ impl Names {
 /// `TABLE LOCK table `shop`.`t` trx id 46 lock mode IX`; `None` if it is cut or something else.
 pub fn lock(line: &[u8], names: &mut Names) -> Option<Lock> {
     let line = line.trim_ascii_end();
-    // A name may contain anything; what is behind it does not.
+    // A name may contain anything, but the text behind it cannot.
     let at = memchr::memmem::rfind(line, b" trx id ")?;
     let (place, tail) = (&line[..at], &line[at + 8..]);
     let mode_at = find(tail, b" lock_mode ").or_else(|| find(tail, b" lock mode "))?;

@@ -3,7 +3,7 @@
 //! | file | what |
 //! |---|---|
 //! | `lines` | lines of a stream of bytes |
-//! | `reader` | where a line belongs: which dump, which section, which deadlock |
+//! | `reader` | assigns each line to a dump, a section or a deadlock |
 //! | `paragraph` | the lines of one transaction |
 //! | `lock` | the line of a lock, the name of a table |
 //! | `key` | the values of a record |
@@ -16,7 +16,7 @@ pub mod lock;
 pub mod paragraph;
 pub mod reader;
 
-/// Digits at the begin: the number and what comes behind them.
+/// The number in the leading digits, and the text behind them.
 pub(crate) fn number(text: &[u8]) -> Option<(u64, &[u8])> {
     let digits = text.iter().take_while(|b| b.is_ascii_digit()).count();
     let n = std::str::from_utf8(&text[..digits]).ok()?.parse().ok()?;

@@ -7,10 +7,10 @@ use super::lock::{lock, Names};
 use super::{number, number_after, number_before};
 use crate::model::{Lock, Member, Trx};
 
-/// A statement is kept as far as this: it is as long as a class needs to be told from others.
+/// Bytes of a statement that are kept: enough to tell its class from others.
 const MAX_STATEMENT: usize = 16 << 10;
 
-/// What a dump may take in memory; a larger one is read no further (LK2).
+/// Memory that a dump may take; the rest of a larger one is not read (LK2).
 pub const ROOM: usize = 48 << 20;
 
 /// Where the text of the statement is in its paragraph.
@@ -27,7 +27,7 @@ enum Text {
 pub struct Paragraph {
     trx: Trx,
     others: Vec<Lock>,
-    /// Locks that are read now belong to others (`CONFLICTING WITH`, `HOLDS`).
+    /// The locks being read belong to others (`CONFLICTING WITH`, `HOLDS`).
     to_others: bool,
     in_deadlock: bool,
     text: Text,
@@ -58,7 +58,7 @@ impl Paragraph {
         Some(Paragraph { trx, ..Paragraph::default() })
     }
 
-    /// What follows are locks of others than the one that is described.
+    /// The following locks belong to others than the described transaction.
     pub fn others(&mut self, others: bool) {
         self.text = Text::Behind;
         self.close();
@@ -66,7 +66,7 @@ impl Paragraph {
         self.to_others = others;
     }
 
-    /// Any further line. `room`: what the dump may still take in memory.
+    /// Reads any further line. `room`: memory that the dump may still take, in bytes.
     pub fn line(&mut self, line: &[u8], names: &mut Names, room: &mut usize) {
         match line.first() {
             Some(b'R') if line.starts_with(b"RECORD LOCKS space id ") => {
@@ -150,22 +150,22 @@ impl Paragraph {
         if let (Some(heap), true) = (heap, *room >= 4) {
             lock.heaps.push(heap);
             *room -= 4;
-            // One record is waited for, and only its key is shown.
+            // Only the key of a record that is waited for is shown, and that is a single record.
             self.fields = (lock.waiting && lock.heaps.len() == 1).then(Fields::default);
         }
     }
 
-    /// The lock that was being read has all its records.
+    /// All records of the open lock have been read.
     fn close(&mut self) {
         let fields = self.fields.take();
         let Some(mut lock) = self.open.take() else { return };
         lock.key = fields.and_then(|fields| fields.key());
-        // Between the lines of a dump a deadlock may be logged, whose locks are others'.
+        // A deadlock may be logged between the lines of a dump; its locks belong to others.
         let own = self.trx.id == lock.owner || self.trx.id.starts_with('(') || self.in_deadlock;
         if !own {
             return;
         }
-        // One that repeats what was waited for: the list of all locks has it, too.
+        // The list of all locks repeats the lock that is waited for.
         let again = lock.waiting && self.trx.locks.contains(&lock);
         match (self.to_others, again) {
             (true, _) => self.others.push(lock),
@@ -182,7 +182,7 @@ impl Paragraph {
     }
 }
 
-/// What the thread does, without what else is behind the time in old servers.
+/// The thread's current work, without the text that old servers print behind the time.
 fn state(text: &[u8]) -> String {
     let text = String::from_utf8_lossy(text);
     let words = text.trim().trim_start_matches(',').split(", ");

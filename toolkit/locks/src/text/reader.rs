@@ -1,8 +1,8 @@
-//! Where a line belongs.
+//! Assigns each line to its dump, section or deadlock.
 //!
 //! A monitor's dump is a header, sections under lines of dashes, and an end. Deadlocks are in a section of it, and in an
-//! error log between its own lines (`innodb_print_all_deadlocks`). Other threads write lines of the error log into the
-//! midst of both; these are left out.
+//! error log between its own lines (`innodb_print_all_deadlocks`). Other threads write lines of the error log in
+//! between; those lines are left out.
 
 use super::clock::{clock, log_line};
 use super::lines::{unescaped, Lines};
@@ -11,7 +11,7 @@ use super::paragraph::{Paragraph, ROOM};
 use super::{number, number_after};
 use crate::model::{Deadlock, Dump};
 
-/// Takes what was read.
+/// Receives dumps and deadlocks.
 pub trait Sink {
     fn dump(&mut self, dump: Dump);
     fn deadlock(&mut self, deadlock: Deadlock);
@@ -19,7 +19,7 @@ pub trait Sink {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Section {
-    /// One that has nothing for us.
+    /// A section that is not needed.
     Other,
     Deadlock,
     Transactions,
@@ -53,17 +53,17 @@ struct State {
     names: Names,
     dump: Option<Dump>,
     section: Option<Section>,
-    /// The line before was one of dashes.
+    /// The previous line was one of dashes.
     dashes: bool,
-    /// In the list of transactions.
+    /// The open transaction of the list.
     trx: Option<Paragraph>,
     deadlock: Option<Deadlock>,
-    /// In the deadlock.
+    /// The open member of the deadlock.
     member: Option<Paragraph>,
     room: usize,
-    /// The clock of the error log.
+    /// The last time in the error log.
     at: Option<i64>,
-    /// Something was left out of the dump.
+    /// Something was missing from the dump.
     lost: bool,
 }
 
@@ -73,7 +73,7 @@ impl Reader {
         self.lines.feed(bytes, &mut |line| state.line(line, sink));
     }
 
-    /// The end of the file: what is not complete counts as far as it goes.
+    /// The end of the file: incomplete dumps and deadlocks are passed on as far as they go.
     pub fn finish(&mut self, sink: &mut dyn Sink) {
         let state = &mut self.state;
         self.lines.finish(&mut |line| state.line(line, sink));
@@ -117,7 +117,7 @@ impl State {
             }
             Some(b'-') if line.iter().all(|b| *b == b'-') && line.len() >= 3 => {
                 self.dashes = true;
-                // Between transactions and in them there are such lines, too.
+                // Such lines also occur between transactions and inside them.
                 if self.section == Some(Section::Deadlock) {
                     self.end_deadlock(sink);
                 }
@@ -162,7 +162,7 @@ impl State {
         }
     }
 
-    /// A line of the error log's own.
+    /// Handles a line of the error log's own.
     fn said(&mut self, said: &[u8], sink: &mut dyn Sink) {
         if said.starts_with(b"***") {
             self.stars(said, sink);
@@ -194,7 +194,7 @@ impl State {
         }
     }
 
-    /// `*** (1) TRANSACTION:` and its like.
+    /// Handles `*** (1) TRANSACTION:` and similar lines.
     fn stars(&mut self, line: &[u8], sink: &mut dyn Sink) {
         if self.section == Some(Section::Transactions) {
             return self.body(line);
@@ -208,7 +208,7 @@ impl State {
         if what == b"TRANSACTION:" {
             self.end_member();
             if self.deadlock.is_none() {
-                // The begin of the log is missing, and the section has not had a time yet either.
+                // The beginning of the log is missing, and the section has not had a time yet.
                 self.begin_deadlock(self.at);
             }
         } else if what.starts_with(b"WAITING FOR THIS LOCK") {
@@ -280,7 +280,7 @@ impl State {
     }
 }
 
-/// `43655`, of MySQL up to 5.1 `0 43655`: the upper and the lower 32 bits.
+/// `43655`; in MySQL up to 5.1 `0 43655`: the upper and the lower 32 bits.
 fn lsn(text: &[u8]) -> Option<u64> {
     let (first, rest) = number(text.trim_ascii())?;
     match number(rest.trim_ascii_start()) {

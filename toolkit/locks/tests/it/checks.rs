@@ -1,10 +1,11 @@
-//! What holds for any bytes as monitor output. The tests here and a target in `fuzz/` at the root of the repository call it.
+//! Checks that hold for any bytes as monitor output. The tests here and a target in `fuzz/` at the root of the repository
+//! call them.
 
 use frond_locks::analysis::Analysis;
 use frond_locks::report::{write_csv, Options, Report, Section};
 use frond_locks::text::reader::Reader;
 
-/// Everything that is ever done with monitor output, whole and in pieces.
+/// Does everything that is ever done with monitor output, whole and in pieces.
 pub fn monitor(bytes: &[u8]) {
     let mut texts = Vec::new();
     for piece in [bytes.len().max(1), 1_000] {

@@ -1,4 +1,5 @@
-//! Deadlocks: of the log, of the monitor, each once (LK4), with all members, edges and the victim.
+//! Deadlocks from the log and from the monitor: each once (LK4), with all members, edges and the
+//! victim.
 
 use std::fmt::Write;
 
@@ -15,7 +16,7 @@ fn request(trx: usize, heap: u32, granted: bool) -> Request {
     Request { trx, table: 0, at, mode: "X", what: What::Record, granted, behind: Vec::new() }
 }
 
-/// Each of `members` has the record of its number and waits for the next one's.
+/// Each of `members` has the record with its number and waits for the next one's.
 fn circle(members: usize) -> World {
     let has = (0..members).map(|trx| request(trx, trx as u32 + 2, true));
     let next = |trx: usize| ((trx + 1) % members) as u32 + 2;
@@ -23,7 +24,7 @@ fn circle(members: usize) -> World {
     World { transactions: members, requests: has.chain(wants).collect() }
 }
 
-/// What is printed of a deadlock; `prefix` begins the lines that the log makes its own.
+/// The printed text of a deadlock; `prefix` begins the error log's own lines.
 fn printed(how: &How, members: usize, shift: usize, prefix: &str) -> String {
     let world = circle(members);
     let mut out = String::new();
@@ -119,7 +120,7 @@ fn a_deadlock_in_the_log_and_in_every_dump_counts_once() {
         }
         let report = report(&log);
         assert_eq!((report.dumps, report.deadlocks), (5, 1), "{server:?}");
-        // Another one, of other statements of the same transactions' numbers, later.
+        // Another deadlock, later: the same transaction numbers with other statements.
         let later = latest.replacen("01:56:40", "02:10:00", 1).replace("query id 9", "query id 8");
         let later = later.replace(&stamp(server, 7_000), &stamp(server, 7_800));
         log += &dump(&How { second: 7_900, ..how }, &circle(2), &later, &mut Random::new(9));
@@ -135,7 +136,7 @@ fn a_deadlock_that_is_logged_between_the_lines_of_a_dump_adds_no_locks_to_it() {
     let text = dump(&HOW, &world, "", &mut Random::new(3));
     let prefix = "2026-11-23 01:56:40 6 [Note] InnoDB: ";
     let mut other = printed(&HOW, 4, 0, prefix);
-    // Of transactions that are not in the dump.
+    // The transactions are not in the dump.
     for trx in 0..4 {
         other = other.replace(&id(Server::MariaDb, trx), &format!("99{trx}"));
     }

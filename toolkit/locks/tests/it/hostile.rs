@@ -1,4 +1,4 @@
-//! Bytes that are no monitor output, or only the begin of some (LK2, LK3).
+//! Bytes that are not monitor output, or only its beginning (LK2, LK3).
 
 use frond_locks::graph::waits;
 
@@ -22,7 +22,7 @@ fn a_dump_cut_anywhere_is_read_as_far_as_it_goes() {
         for dump in &found.dumps {
             assert!(!dump.complete || end + 40 > text.len());
             assert!(dump.trxs.len() <= all);
-            // No blocker that is not in the whole.
+            // Each blocker is also one in the whole dump.
             for wait in waits(dump) {
                 let names = |d: &frond_locks::model::Dump, w: &frond_locks::graph::Wait| {
                     w.by.iter().map(|by| d.trxs[by.trx].id.clone()).collect::<Vec<_>>()

@@ -1,4 +1,4 @@
-//! Monitor output that is made from a known state, and bytes that are none.
+//! Monitor output made from a known state, and bytes that are not monitor output.
 #![allow(clippy::unwrap_used)] // Helpers of tests count as tests.
 #![allow(clippy::disallowed_methods)] // No file here is a database's, and no clock the engine's.
 
@@ -14,7 +14,7 @@ mod worlds;
 use frond_locks::model::{Deadlock, Dump};
 use frond_locks::text::reader::{Reader, Sink};
 
-/// Numbers of a seed.
+/// Random numbers from a seed.
 pub struct Random(u64);
 
 impl Random {
@@ -22,7 +22,7 @@ impl Random {
         Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
 
-    /// Below `n`.
+    /// A number below `n`.
     pub fn below(&mut self, n: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;

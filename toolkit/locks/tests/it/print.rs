@@ -24,7 +24,7 @@ pub struct How {
     pub server: Server,
     /// `innodb_status_output_locks`
     pub lock_monitor: bool,
-    /// Locks of a transaction that are printed.
+    /// The most locks that are printed for a transaction.
     pub most: usize,
     /// Seconds after midnight.
     pub second: u64,
@@ -33,7 +33,7 @@ pub struct How {
 const TABLES: [&str; 3] = ["sale", "odd name", "t2"];
 const INDEXES: [&str; 2] = ["PRIMARY", "by_price"];
 
-/// Statements, some of which look like what is around them.
+/// Statements, some of which look like the text around them.
 const STATEMENTS: [&str; 6] = [
     "update sale set price = 1 where id = 5",
     "select '\nTRANSACTION 5, ACTIVE 7 sec\nmysql tables in use 1, locked 1\n' for update",
@@ -60,7 +60,7 @@ pub fn stamp(server: Server, second: u64) -> String {
     }
 }
 
-/// How long a waiter has been waiting: those that came later, less.
+/// How long a waiter has been waiting: later requests wait for less time.
 pub fn waited_micros(world: &World, trx: usize) -> u64 {
     let place = world.requests.iter().position(|r| r.trx == trx && !r.granted).unwrap();
     (world.requests.len() - place) as u64 * 1_700_000 + 13
@@ -122,7 +122,7 @@ pub fn record(heap: u32, out: &mut String) {
     .unwrap();
 }
 
-/// The head of a transaction: up to its statement.
+/// The lines of a transaction up to its statement.
 pub fn head(how: &How, world: &World, trx: usize, statement: &str, out: &mut String) {
     let locks = world.locks(trx);
     let waits = world.waits(trx).is_some();
@@ -167,7 +167,7 @@ fn transaction(how: &How, world: &World, trx: usize, random: &mut Random, out: &
         return;
     }
     let waits = world.waits(trx);
-    // One that waits runs a statement.
+    // A waiting transaction runs a statement.
     let statement = if waits.is_none() && random.one_in(2) { "" } else { random.of(&STATEMENTS) };
     out.push_str("---");
     head(how, world, trx, statement, out);

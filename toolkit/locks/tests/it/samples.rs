@@ -1,12 +1,13 @@
-//! What innotop's and percona-toolkit's own tests say of their sample files. The files are theirs: a directory with them
-//! (`innodb-status-001` and so on of innotop's `t/`, `bug_1082104.txt` and so on of percona-toolkit's
-//! `t/pt-deadlock-logger/samples`) is named by `FROND_MONITOR_SAMPLES`; without it the test says so.
+//! The expectations of innotop's and percona-toolkit's own tests for their sample files. `FROND_MONITOR_SAMPLES` names a
+//! directory with the files (`innodb-status-001` and so on from innotop's `t/`, `bug_1082104.txt` and so on from
+//! percona-toolkit's `t/pt-deadlock-logger/samples`); without it the test says so.
 
 use std::path::Path;
 
 use crate::read;
 
-/// File; dumps; transactions; history; row locks of some connections; members of the deadlock, and which was rolled back.
+/// File; dumps; transactions; history; row locks of some connections; members of the deadlock, and which of them was
+/// rolled back.
 struct Facts(&'static str, usize, Option<u64>, &'static [(u64, u64)], usize, Option<usize>);
 
 const FACTS: [Facts; 12] = [

@@ -1,4 +1,5 @@
-//! How fast a long log is read, and in how much memory: `cargo test --release -p frond-locks --test it speed -- --ignored`.
+//! Measures how fast a long log is read, and with how much memory: `cargo test --release -p frond-locks --test it speed --
+//! --ignored`.
 
 use std::time::Instant;
 
@@ -10,7 +11,7 @@ use crate::print::{dump, How, Server};
 use crate::world::World;
 use crate::Random;
 
-/// The most this process had in memory, in KiB.
+/// The peak memory of this process, in KiB.
 fn peak() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();

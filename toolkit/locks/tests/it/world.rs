@@ -1,11 +1,11 @@
-//! A small server with locks: requests are granted or wait as the manual's tables say, so who waits for whom is known.
-//! None of the project's own rules is used here.
+//! A small server with locks. Requests are granted or wait by the tables in InnoDB's manual, so it is known who waits
+//! for whom. It uses none of the project's own rules.
 
 use std::collections::BTreeSet;
 
 use crate::Random;
 
-/// What a request is about, of one record and the gap before it.
+/// The requested part of one record and the gap before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
     NextKey,
@@ -18,12 +18,12 @@ pub enum What {
 pub struct Request {
     pub trx: usize,
     pub table: usize,
-    /// Index, page, heap number; none: the table itself.
+    /// Index, page, heap number; `None`: the table itself.
     pub at: Option<(usize, u64, u32)>,
     pub mode: &'static str,
     pub what: What,
     pub granted: bool,
-    /// Those that were in the way, with whether they had been granted.
+    /// The requests that blocked it, and whether they had been granted.
     pub behind: Vec<(usize, bool)>,
 }
 
@@ -33,7 +33,7 @@ pub struct World {
     pub requests: Vec<Request>,
 }
 
-/// The manual's table of modes, in the order X, IX, S, IS, AUTO-INC; a dot: they go together.
+/// The manual's table of modes, in the order X, IX, S, IS, AUTO-INC; a dot: compatible.
 const MODES: [(&str, &str); 5] =
     [("X", "#####"), ("IX", "#.#.."), ("S", "##..#"), ("IS", "#...."), ("AUTO-INC", "#.#.#")];
 
@@ -43,7 +43,7 @@ fn modes_conflict(a: &str, b: &str) -> bool {
     row.as_bytes()[column] == b'#'
 }
 
-/// Rows: what is asked for; columns: what is there: next-key, gap, record, insert intention.
+/// Rows: the request; columns: the existing lock. Next-key, gap, record, insert intention.
 fn spans_conflict(asked: What, there: What, supremum: bool) -> bool {
     let row = match asked {
         What::NextKey | What::Record if supremum => "....",
@@ -102,7 +102,7 @@ impl World {
     }
 
     fn ask(&mut self, mut request: Request) {
-        // What a transaction has it does not ask for again.
+        // A transaction does not request again what it has.
         let again = |r: &&Request| {
             r.trx == request.trx
                 && r.table == request.table
@@ -119,20 +119,21 @@ impl World {
             }
         }
         request.granted = request.behind.is_empty();
-        // A lock on a gap is granted though an insert waits for the gap already, which waits for this one, too, then.
+        // A lock on a gap is granted although an insert already waits for the gap; that insert then waits for this
+        // lock, too.
         for waiter in self.requests.iter_mut().filter(|r| !r.granted && r.trx != request.trx) {
             if request.granted && conflict(waiter, &request) {
                 assert_eq!(waiter.what, What::InsertIntention);
                 waiter.behind.push((request.trx, true));
             }
         }
-        // An insert that finds its gap free leaves no lock.
+        // An insert whose gap is free leaves no lock.
         if request.what != What::InsertIntention || !request.granted {
             self.requests.push(request);
         }
     }
 
-    /// Requests of one transaction, those of one page, mode and kind together, as they are printed.
+    /// The requests of one transaction; those of one page, mode and kind are together, as they are printed.
     pub fn locks(&self, trx: usize) -> Vec<Vec<&Request>> {
         let mut locks: Vec<Vec<&Request>> = Vec::new();
         for request in self.requests.iter().filter(|r| r.trx == trx) {
@@ -161,7 +162,7 @@ impl World {
         self.requests.iter().find(|r| r.trx == trx && !r.granted)
     }
 
-    /// Who has nothing to wait for and is waited for by `trx`, directly or not.
+    /// The transactions that wait for nothing and that `trx` waits for, directly or not.
     pub fn roots(&self, trx: usize) -> BTreeSet<usize> {
         let (mut seen, mut roots, mut next) = (BTreeSet::new(), BTreeSet::new(), vec![trx]);
         while let Some(at) = next.pop() {

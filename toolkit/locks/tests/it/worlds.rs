@@ -26,7 +26,8 @@ fn known(world: &World, server: Server) -> Edges {
         if let Some(wait) = world.waits(trx) {
             let mut by: BTreeSet<_> =
                 wait.behind.iter().map(|(by, granted)| (id(server, *by), *granted)).collect();
-            // Who has a lock on the same is named as that, though it may wait for more.
+            // A blocker that has a lock on the same record is named as a holder, even if it waits for
+            // more.
             for (name, _) in by.clone().into_iter().filter(|(_, granted)| *granted) {
                 by.remove(&(name, false));
             }
@@ -71,7 +72,7 @@ fn every_wait_and_every_blocker_of_a_thousand_worlds_is_found() {
             queued += known.values().flatten().filter(|(_, holds)| !holds).count();
         }
     }
-    // The worlds have what is looked for.
+    // The worlds must have enough of each case.
     assert!(edges > 20_000 && queued > 2_000 && chains > 500, "{edges} {queued} {chains}");
 }
 
@@ -132,7 +133,8 @@ fn blockers_that_are_not_printed_are_not_guessed() {
             assert!(said || !has, "seed {seed}: {wait:?}");
             without += usize::from(said);
         }
-        // With the bound on printed locks all that is said is true, and what is missing is said to be so.
+        // With the limit on printed locks everything that is reported is true, and missing locks are
+        // reported.
         let some = dump(&How { most: 2, ..HOW }, &world, "", &mut random);
         let read_some = read(some.as_bytes());
         for (waiter, by) in found(&read_some.dumps[0]) {

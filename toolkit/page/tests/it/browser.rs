@@ -1,5 +1,5 @@
-//! Opens a page in headless Chromium (`CHROMIUM` names another browser), for the tests of all commands that write one; without a
-//! browser these say so and pass.
+//! Opens a page in headless Chromium (`CHROMIUM` names another browser), for the tests of all commands that write one. Without a
+//! browser those tests say so and pass.
 
 use std::path::{Path, PathBuf};
 
@@ -16,8 +16,8 @@ fn chromium() -> Option<PathBuf> {
         .find(|file| file.is_file())
 }
 
-/// What the page says of itself (`rows: ok | ...`): opened with `#selftest` it clicks and types, and writes what happened into the
-/// root element, which `--dump-dom` prints; `None` without a browser.
+/// The result of the page's self-test (`rows: ok | ...`). Opened with `#selftest` the page clicks and types, and writes the result
+/// into the root element, which `--dump-dom` prints; `None` without a browser.
 pub fn selftest(page: &[u8]) -> Option<String> {
     let Some(chromium) = chromium() else {
         eprintln!("skipped: no chromium (install it, or name one with CHROMIUM=)");

@@ -1,7 +1,7 @@
 //! A connection in a general log: user, host and database.
 //!
-//! Names are written unquoted, so a blank or an `@` in one looks like a separator. A host has neither,
-//! and names of protocols are few: both decide where names end.
+//! Names are written unquoted, so a blank or an `@` in a name looks like a separator. A host has
+//! neither, and there are few names of protocols: both decide where names end.
 
 /// The known attributes of a connection.
 #[derive(Default)]
@@ -11,7 +11,7 @@ pub(super) struct Connection {
     pub db: Box<[u8]>,
     /// Its `Connect` was seen, and no refusal.
     pub open: bool,
-    /// Starts of a server seen before its last entry.
+    /// Number of starts of a server that were seen before its last entry.
     pub starts: u32,
 }
 
@@ -20,7 +20,7 @@ const PROTOCOLS: [&[u8]; 7] =
     [b"Socket", b"TCP/IP", b"SSL/TLS", b"Named Pipe", b"Shared Memory", b"Internal", b"Error"];
 
 /// Reads `user@host on db using Socket`, `user@host as anonymous on db`, and the message about a
-/// refused connection, which is in the server's language but always has `'user'@'host'` somewhere.
+/// refused connection. The message is in the server's language but always contains `'user'@'host'`.
 pub(super) fn connected(argument: &[u8]) -> Connection {
     let refused = memchr::memmem::find(argument, b"'@'").is_some();
     if refused || argument.starts_with(b"Access denied") {
@@ -38,8 +38,8 @@ pub(super) fn connected(argument: &[u8]) -> Connection {
     }
 }
 
-/// Where the `@` before the host is, and where the host ends: it is the first one followed by words
-/// that can follow a host.
+/// The position of the `@` before the host, and the end of the host. It is the first `@` followed by
+/// words that can follow a host.
 fn host(argument: &[u8]) -> Option<(usize, usize)> {
     memchr::memchr_iter(b'@', argument).find_map(|at| {
         let name = &argument[at + 1..];
@@ -81,7 +81,7 @@ pub(super) fn used_database(statement: &[u8]) -> Option<Box<[u8]>> {
     (rest.is_empty() && !name.is_empty()).then(|| name.into())
 }
 
-/// A name up to its closing quote, of which two are one, and what is behind it.
+/// A name up to its closing quote, and the text behind it. Two quotes stand for one.
 fn quoted(text: &[u8], quote: u8) -> Option<(Vec<u8>, &[u8])> {
     let mut name = Vec::new();
     let mut rest = text;
@@ -97,7 +97,7 @@ fn quoted(text: &[u8], quote: u8) -> Option<(Vec<u8>, &[u8])> {
     }
 }
 
-/// Behind blanks and comments.
+/// The text behind blanks and comments.
 fn behind_blanks(text: &[u8]) -> &[u8] {
     let mut rest = text.trim_ascii_start();
     loop {

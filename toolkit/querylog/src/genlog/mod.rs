@@ -1,6 +1,6 @@
 //! The general query log of MariaDB and MySQL: every command, without durations.
 //!
-//! A line begins an entry if it has a connection's number and a command this file knows; every other line continues
+//! A line begins an entry if it has a connection's number and a known command. Every other line continues
 //! the statement before it. Servers write the time only when the second changed (MySQL from 5.7 on: always).
 //!
 //! Invariants:
@@ -117,7 +117,7 @@ pub fn last_boundary(bytes: &[u8]) -> Option<usize> {
     while let Some(found) = memchr::memrchr(b'\n', &bytes[..end]) {
         let line = &bytes[found + 1..];
         let line = &line[..memchr::memchr(b'\n', line).unwrap_or(line.len())];
-        // A line that is not there in full may lack its command.
+        // A truncated line may lack its command.
         if found + 1 + line.len() < bytes.len() && is_head(line) {
             return Some(found + 1);
         }
@@ -132,7 +132,7 @@ pub struct Parser {
     stamp: Option<Stamp>,
     zone: i32,
     sql: Vec<u8>,
-    /// Starts of a server seen so far. `FLUSH LOGS` writes the same lines: connections may go on behind them.
+    /// Number of a server's starts so far. `FLUSH LOGS` writes the same lines, so connections may continue behind them.
     starts: u32,
 }
 
@@ -142,8 +142,8 @@ impl Parser {
         Parser { connections: HashMap::new(), stamp: None, zone, sql: Vec::new(), starts: 0 }
     }
 
-    /// Gives the events of `bytes`, which begins where an entry begins (or where the log does) and holds whole
-    /// entries, to `sink`.
+    /// Passes the events of `bytes` to `sink`. `bytes` begins where an entry begins (or where the log does) and holds
+    /// whole entries.
     pub fn parse<S: Sink + ?Sized>(&mut self, bytes: &[u8], place: Place, sink: &mut S) {
         let mut at = 0;
         while at < bytes.len() {
@@ -164,7 +164,7 @@ impl Parser {
                 next = (stop + 1).min(bytes.len());
             }
             if next == bytes.len() && !bytes.ends_with(b"\n") {
-                // Servers end every entry with a line break: this one was cut.
+                // Servers end every entry with a line break, so this one was cut.
                 sink.skip(Skip { place: here, bytes: (next - at) as u64, why: SkipReason::Cut });
                 return;
             }
@@ -226,8 +226,8 @@ impl Parser {
                 }
             }
             Kind::InitDb => connection.db = argument.into(),
-            // Clients have a command for it, programs send the text. Whether it failed cannot be known: the log has
-            // both before they are done, and no errors.
+            // Clients may use a command or send the text. Whether it succeeded is unknown: the log has
+            // both before they are executed, and no errors.
             Kind::Query | Kind::Execute => {
                 if let Some(db) = used_database(argument) {
                     connection.db = db;
@@ -326,7 +326,7 @@ mod tests {
         assert_eq!(events[4].0, Kind::Quit);
     }
 
-    /// The databases of the last statements behind `use`.
+    /// The databases of statements that follow the statement `use`.
     fn db_after(command: &str, statement: &str) -> String {
         let log = format!("061226 15:42:36\t     11 Connect\tu@h on shop\n\t\t    11 {command}\t{statement}\n\t\t    11 Query\tselect 1\n");
         let (events, skips) = parse(&log);
@@ -343,7 +343,7 @@ mod tests {
             ("use\t\"blog\"", "blog"),
             ("use`blog`", "blog"),
             ("use b\u{fc}$_1", "b\u{fc}$_1"),
-            // None of these is one.
+            // None of these is a `use`.
             ("used blog", "shop"),
             ("use blog x", "shop"),
             ("use", "shop"),
@@ -366,7 +366,7 @@ mod tests {
         assert_eq!((events[1].1.as_str(), events[1].4), ("select\r\n 7", Some(1_465_326_423)));
     }
 
-    /// Numbers of connections that began while they were open.
+    /// Numbers of connections that began while they were already open.
     struct Again(Vec<u64>);
 
     impl Sink for Again {

@@ -1,4 +1,4 @@
-//! The format of a file, by its first bytes; for other files, advice.
+//! Recognises the format of a file by its first bytes; for other files, gives advice.
 
 use memchr::memmem;
 
@@ -13,7 +13,7 @@ pub enum Format {
     PcapNg,
     /// The output of `tcpdump -x` or `-X` with `-tttt` or `-tt`.
     TcpdumpText,
-    /// Of a running server (`live`), not of a file: `mysql.slow_log`, the processlist, digests.
+    /// From a running server (`live`), not from a file: `mysql.slow_log`, the processlist, digests.
     SlowLogTable,
     Processlist,
     Digests,
@@ -48,7 +48,7 @@ pub enum Packing {
     Zstd,
 }
 
-/// The packing by the first bytes.
+/// The packing, recognised by the first bytes.
 pub fn packing(head: &[u8]) -> Packing {
     if head.starts_with(b"\x1f\x8b") {
         Packing::Gzip
@@ -59,11 +59,11 @@ pub fn packing(head: &[u8]) -> Packing {
     }
 }
 
-/// How many bytes `detect` wants to see, if the file has them.
+/// Number of bytes that `detect` needs, if the file has so many.
 pub const HEAD: usize = 64 << 10;
 
-/// The format by the first `HEAD` bytes, unpacked. `Ok(None)` is an empty file; `Err` says what it is instead and what
-/// to do.
+/// The format, recognised by the first `HEAD` bytes, unpacked. `Ok(None)` is an empty file; `Err` says what the file is
+/// instead and what to do.
 pub fn detect(head: &[u8]) -> Result<Option<Format>, String> {
     if head.is_empty() {
         return Ok(None);
@@ -100,7 +100,7 @@ fn capture(head: &[u8]) -> Option<Format> {
     })
 }
 
-/// Files that are given by mistake, by their first bytes.
+/// Recognises files that are given by mistake, by their first bytes.
 fn foreign(head: &[u8]) -> Option<String> {
     let is = |magic: &[u8]| head.starts_with(magic);
     let what = if is(b"\xfebin") {
@@ -142,8 +142,8 @@ fn foreign(head: &[u8]) -> Option<String> {
     Some(what.into())
 }
 
-/// The header of an archive's first file: the sum of its bytes, in octal, is one of its fields, which counts as blanks.
-/// (Only newer formats have a magic.)
+/// The header of an archive's first file. One of its fields is the sum of its bytes, in octal; in that sum the field
+/// itself counts as blanks. (Only newer formats have a magic.)
 fn tar_header(head: &[u8]) -> bool {
     const FIELD: std::ops::Range<usize> = 148..156;
     let Some(header) = head.get(..512) else { return false };
@@ -154,7 +154,7 @@ fn tar_header(head: &[u8]) -> bool {
     said == sum(header) - sum(&header[FIELD]) + FIELD.len() as u32 * u32::from(b' ')
 }
 
-/// The first page of a tablespace: page number 0, a type of its own or an LSN, the space's number twice.
+/// The first page of a tablespace: page number 0, a known type or an LSN, and twice the number of the tablespace.
 fn innodb_page(head: &[u8]) -> bool {
     head.len() >= 16384
         && head[4..8] == [0; 4]
@@ -171,8 +171,8 @@ fn error_entry(line: &[u8]) -> bool {
             .any(|tag| memmem::find(line, tag).is_some())
 }
 
-/// Text logs, by their first lines; `Err` for other texts of servers. The first line that tells decides: statements
-/// behind it may hold anything, lines of the others as well.
+/// Recognises text logs by their first lines; `Err` for other texts of servers. The first significant line decides:
+/// statements behind it may contain anything, even lines of the other formats.
 fn text(head: &[u8]) -> Result<Option<Format>, String> {
     let mut server_start = false;
     let mut rest = head;
@@ -212,7 +212,7 @@ fn text(head: &[u8]) -> Result<Option<Format>, String> {
         }
     }
     if server_start {
-        // A log without an entry: both kinds begin alike.
+        // A log without an entry: slow and general logs begin alike.
         return Ok(Some(Format::SlowLog));
     }
     Ok(statements(head).then_some(Format::Raw))
@@ -348,7 +348,7 @@ mod tests {
             let said = detect(&head).expect_err("must be refused");
             assert!(said.contains(says), "{said}");
         }
-        // Nearly one: what counts is the sum.
+        // Almost a header, but the sum decides.
         let mut nearly = log.repeat(20);
         nearly[257..262].copy_from_slice(b"ustar");
         assert_eq!(detect(&nearly), Ok(Some(Format::SlowLog)));

@@ -1,4 +1,4 @@
-//! Inputs: opening and unpacking files, recognising what they are, cutting logs into pieces.
+//! Inputs: opens and unpacks files, recognises their formats, cuts logs into pieces.
 
 pub mod detect;
 pub mod open;

@@ -1,4 +1,4 @@
-//! One input: a file or standard input, unpacked, with its first bytes looked at.
+//! One input: a file or standard input, unpacked; its first bytes are kept for recognition.
 
 use std::fs::File;
 use std::io::{self, Cursor, Read};
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::detect::{detect, packing, Format, Packing, HEAD};
 
-/// An error of an input, for an operator.
+/// An error of an input, with a message for an operator.
 #[derive(Debug)]
 pub struct InputError {
     pub name: String,
@@ -46,7 +46,7 @@ impl Origin {
     }
 }
 
-/// Counts the bytes that go through, for the progress: of a packed file, the packed ones.
+/// Counts the bytes that are read, for the progress: of a packed file, the packed bytes.
 struct Counting<R> {
     inner: R,
     count: std::sync::Arc<std::sync::atomic::AtomicU64>,
@@ -67,7 +67,7 @@ pub struct Input {
     pub packing: Packing,
     /// Size of the file as it is stored; `None` for a pipe.
     pub size: Option<u64>,
-    /// The first bytes, unpacked; they come again from `reader`.
+    /// The first bytes, unpacked; `reader` yields them again.
     pub head: Vec<u8>,
     pub reader: Box<dyn Read + Send>,
     read: std::sync::Arc<std::sync::atomic::AtomicU64>,
@@ -107,7 +107,7 @@ impl Input {
         };
         let mut head = Vec::new();
         if let Err(e) = read_up_to(&mut reader, HEAD, &mut head) {
-            // The unpacked bytes are read first; the error follows them.
+            // The bytes that could be unpacked are read first; the error follows them.
             if head.is_empty() {
                 return Err(fail(describe(&e)));
             }
@@ -120,7 +120,7 @@ impl Input {
         Ok(Input { name, format, packing, size, head, reader, read })
     }
 
-    /// Bytes of the file read so far, as they are stored.
+    /// Bytes of the stored file that were read so far.
     pub fn bytes_read(&self) -> u64 {
         self.read.load(std::sync::atomic::Ordering::Relaxed)
     }
@@ -135,7 +135,7 @@ pub fn describe(error: &io::Error) -> String {
     }
 }
 
-/// Reads until `limit` bytes are there or the input ends.
+/// Reads until there are `limit` bytes or the input ends.
 pub fn read_up_to(
     reader: &mut (impl Read + ?Sized),
     limit: usize,

@@ -2,29 +2,30 @@
 //!
 //! Invariants:
 //!
-//! - PM1. Where a log is cut depends on its bytes only, not on threads or on how reads come back.
-//! - PM2. The pieces are the log, in order, without a gap.
+//! - PM1. The cuts in a log depend only on its bytes, not on threads or on the sizes of reads.
+//! - PM2. The pieces together are the log, in order, without a gap.
 //! - PM3. No buffer is longer than `MAX_EVENT` plus one piece: a longer event is cut there (and counted as cut).
 
 use std::io::{self, Read};
 
 use super::open::read_up_to;
 
-/// The usual length of a piece. Small enough for the processor's cache, large enough that handing over costs nothing.
+/// The usual length of a piece: small enough for the processor's cache, large enough that passing it on costs
+/// nothing.
 pub const PIECE: usize = 1 << 20;
 
 /// The longest event that is read as a whole.
 pub const MAX_EVENT: usize = 64 << 20;
 
-/// Finds where to cut a buffer that is not the log's last one: at the begin of an event, but not at
-/// 0. The other argument is the buffer's offset in the unpacked log.
+/// Finds the place to cut a buffer that is not the last one of the log: the begin of an event, but not
+/// 0. The second argument is the buffer's offset in the unpacked log.
 pub type Boundary<'a> = &'a mut dyn FnMut(&[u8], u64) -> Option<usize>;
 
-/// Takes a piece: (buffer, length, offset in the unpacked log, whether it is the last). It may take the buffer and
-/// leave another one.
+/// Receives a piece: (buffer, length, offset in the unpacked log, whether it is the last). It may take the buffer and
+/// leave another one in its place.
 pub type Take<'a> = &'a mut dyn FnMut(&mut Vec<u8>, usize, u64, bool);
 
-/// Reads `reader` to its end and gives each piece to `each`. An error of the reader is returned
+/// Reads `reader` to its end and passes each piece to `each`. An error of the reader is returned
 /// after the bytes before it were passed on.
 pub fn pump(reader: &mut dyn Read, boundary: Boundary<'_>, each: Take<'_>) -> io::Result<()> {
     let mut buffer = Vec::new();
@@ -55,7 +56,7 @@ pub fn pump(reader: &mut dyn Read, boundary: Boundary<'_>, each: Take<'_>) -> io
         offset += cut as u64;
         buffer.clear();
         buffer.extend_from_slice(&tail);
-        // A tail may be as long as a piece.
+        // The rest behind the cut may be as long as a piece.
         want = want.max(buffer.len() + PIECE / 2);
     }
 }
@@ -64,7 +65,7 @@ pub fn pump(reader: &mut dyn Read, boundary: Boundary<'_>, each: Take<'_>) -> io
 mod tests {
     use super::*;
 
-    /// Gives a few bytes at a time.
+    /// A reader that yields a few bytes at a time.
     struct Slow<'a>(&'a [u8], usize);
 
     impl Read for Slow<'_> {

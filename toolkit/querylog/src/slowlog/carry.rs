@@ -1,8 +1,8 @@
 //! The values that an event inherits from the lines before it, and that a piece leaves to the next.
 //!
-//! Invariant: the piece behind inherits the same whether this one was parsed or looked at from its end. Both
-//! read an event's lines with `Parser::head` and `preamble`, and both use `database` for the default database;
-//! only lines that certainly have no such values are skipped unread.
+//! Invariant: the next piece inherits the same values whether this one was parsed or only searched from its
+//! end. Both ways read an event's lines with `Parser::head` and `preamble`, and both use `database` for the
+//! default database; only lines that certainly lack such values are skipped unread.
 
 use memchr::{memchr2_iter, memmem};
 
@@ -15,13 +15,13 @@ use frond_event::text::Stamp;
 use frond_event::Event;
 
 impl Parser {
-    /// The values that the piece behind `bytes` inherits, without parsing all of `bytes`: cheap
-    /// enough for the one thread that cuts a log into pieces. `marks` are those of `split::cut`.
+    /// The values that the piece behind `bytes` inherits, found without parsing all of `bytes`: cheap
+    /// enough for the one thread that cuts a log into pieces. `marks` come from `split::cut`.
     pub fn carry_over(&self, bytes: &[u8], marks: &[Mark], before: &Carry) -> Carry {
         let mut carry = before.clone();
         let head_of = |mark: &Mark| &bytes[mark.at as usize..mark.body as usize];
         let time = memmem::Finder::new(b"# Time: ");
-        // Quick for the many events without one.
+        // This is a quick test for the many events without a stamp.
         let stamped = |mark: &&Mark| time.find(head_of(mark)).is_some();
         let listless = &mut Listless::default();
         let mut reread = |mark: &Mark| self.reread(bytes, mark, listless);
@@ -36,7 +36,7 @@ impl Parser {
         carry
     }
 
-    /// The stamp and the database that the event at `mark` itself names.
+    /// The stamp and the database that the event at `mark` itself has.
     fn reread<'a>(
         &self,
         bytes: &'a [u8],

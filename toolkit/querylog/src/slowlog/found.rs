@@ -1,9 +1,9 @@
-//! What the lines before a statement say: of the event, and of those behind it.
+//! What the lines before a statement tell: about the event, and about the following events.
 
 use frond_event::text::Stamp;
 use frond_event::Micros;
 
-/// Data of one event's lines besides the event.
+/// Values from one event's lines that the event has no field for.
 #[derive(Debug, Default)]
 pub(super) struct Found {
     pub(super) mariadb: bool,
@@ -21,11 +21,11 @@ pub(super) struct Found {
 pub struct Carry {
     pub stamp: Option<Stamp>,
     pub db: Vec<u8>,
-    /// Seconds east of UTC, as far as events have it.
+    /// Seconds east of UTC, as far as events tell it.
     pub zone: Option<i32>,
 }
 
-/// The database that an event says: `schema` is that of its head, `used` that of `use`. They are equal on every server
+/// The event's database: `schema` comes from its head, `used` from `use`. They are equal on every server
 /// that writes both.
 #[inline]
 pub(super) fn database<'a>(schema: &'a [u8], used: Option<&'a [u8]>) -> Option<&'a [u8]> {

@@ -1,4 +1,4 @@
-//! The lines with which events begin.
+//! Recognises the lines with which events begin.
 
 use memchr::memmem;
 
@@ -22,7 +22,7 @@ pub fn is_head(line: &[u8]) -> bool {
     }
 }
 
-/// True for the heads that are distinctive enough to end an event that was torn before its `;`.
+/// True for heads that are distinctive enough to end an event that was cut before its `;`.
 pub(super) fn is_strong_head(line: &[u8]) -> bool {
     line.starts_with(b"# Time: ") && frond_event::text::stamp(&line[8..]).is_some()
         || line.starts_with(b"# User@Host: ")

@@ -3,8 +3,8 @@
 //!
 //! Invariants:
 //!
-//! - SW1. A piece is parsed without looking at other pieces: what an event inherits from before its piece (`# Time`,
-//!   `use`, the log's zone) comes in a `Carry`, so that the result does not depend on the number of threads.
+//! - SW1. A piece is parsed without looking at other pieces. The values that an event inherits from before its piece (`# Time`,
+//!   `use`, the log's zone) come in a `Carry`, so that the result does not depend on the number of threads.
 //! - SW2. Nothing is allocated per event.
 //! - SW3. Every byte belongs to an event, to a server's start, or to a `Skip`.
 //!
@@ -39,17 +39,17 @@ pub use found::Carry;
 use found::Found;
 pub use head::user_at_host;
 
-/// The meaning of a server's stamps.
+/// What a server's stamps mean.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Stamped {
-    /// Decided for each event (see the module's text).
+    /// Decided for each event by the rules in the module's text.
     #[default]
     Detect,
     Start,
     End,
 }
 
-/// How a log is to be read.
+/// Options for reading a log.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
     pub stamped: Stamped,
@@ -88,13 +88,13 @@ impl Parser {
         Parser { options, names: head::Names::new(), boundary: memmem::Finder::new(b"\n# ") }
     }
 
-    /// Gives the events of a piece to `sink`. What the next piece inherits is returned; it equals what `carry_over`
+    /// Passes the events of a piece to `sink`. Returns the values that the next piece inherits, which equal those that `carry_over`
     /// finds.
     pub fn parse<'a, S: Sink + ?Sized>(&self, piece: Piece<'a>, sink: &mut S) -> Carry {
         self.parse_until(piece, false, &[], sink).1
     }
 
-    /// The same for a piece of which `split::cut` has found the events already.
+    /// As `parse`, for a piece whose events `split::cut` has already found.
     pub fn parse_marked<'a, S: Sink + ?Sized>(
         &self,
         piece: Piece<'a>,
@@ -104,9 +104,9 @@ impl Parser {
         self.parse_until(piece, false, marks, sink).1
     }
 
-    /// Passes the events at the buffer's begin to `sink`, as far as they do not depend on what
-    /// follows the buffer. Has the effect of cutting the buffer (`split::cut`) and parsing the part
-    /// before the cut. Gives the bytes used, too.
+    /// Passes the events at the buffer's beginning to `sink`, as far as they do not depend on the bytes
+    /// behind the buffer. Has the effect of cutting the buffer (`split::cut`) and parsing the part
+    /// before the cut. Also returns the bytes used.
     pub fn parse_certain<'a, S: Sink + ?Sized>(
         &self,
         piece: Piece<'a>,
@@ -147,8 +147,8 @@ impl Parser {
         }
     }
 
-    /// Parses what begins at `at`; gives where the next begins. `None` if only what is `certain` is wanted and this is
-    /// not: then nothing has happened.
+    /// Parses the event at `at`; returns where the next one begins. With `certain`, returns `None` and does nothing
+    /// if the end of the event is not certain.
     #[allow(clippy::too_many_arguments)]
     fn one<'a, S: Sink + ?Sized>(
         &self,
@@ -206,7 +206,7 @@ impl Parser {
         } || text.is_empty();
         let text = text.strip_suffix(b";").unwrap_or(text);
         if cut && !ending.certain && bytes.get(next) == Some(&b'#') {
-            // The begin of a head at the log's end is no event of its own, behind one that is cut, too.
+            // A partial head at the end of the log is not an event, even behind an event that was cut.
             next = bytes.len();
         }
         let skip = |why| Skip { place, bytes: (next - at) as u64, why };
@@ -237,7 +237,7 @@ impl Parser {
         Some(next)
     }
 
-    /// Reads the lines that begin with `#`; gives where the statement begins, and whether that is certain.
+    /// Reads the lines that begin with `#`; returns where the statement begins, and whether that is certain.
     fn head<'a>(
         &self,
         bytes: &'a [u8],
@@ -268,7 +268,7 @@ impl Parser {
                     if let Some((time, used)) = stamp(&line[7..]) {
                         inherited.stamp = Some(time);
                         found.own_stamp = true;
-                        // Old servers put the user into the same line.
+                        // Old servers write the user on the same line.
                         let rest = line[7 + used..].trim_ascii_start();
                         if let Some(user) = rest.strip_prefix(b"# User@Host: ") {
                             head::user_at_host(user, event);
@@ -302,7 +302,7 @@ impl Parser {
         (at, certain && at < bytes.len())
     }
 
-    /// Derives times and what is inherited, when all lines have been read.
+    /// Derives the times and the inherited values when all lines have been read.
     fn settle<'a>(&self, event: &mut Event<'a>, found: &Found, inherited: &mut Inherited<'a>) {
         event.stamp = inherited.stamp.map(|s| s.local);
         event.zoned = inherited.stamp.is_some_and(|s| s.zone.is_some());
@@ -333,7 +333,7 @@ impl Parser {
             event.start = found.timestamp.or(from_stamp);
             event.end = event.start.zip(duration).map(|(s, d)| s.saturating_add(d));
         } else {
-            // A stamp of the event itself with a fraction of a second is better than whole seconds.
+            // The event's own stamp with a fraction of a second is better than whole seconds.
             let own = inherited.stamp.is_some_and(|s| found.own_stamp && s.zone.is_some());
             event.end = if own { from_stamp } else { found.timestamp.or(from_stamp) };
             event.start = event.end.zip(duration).map(|(e, d)| e.saturating_sub(d));
@@ -341,14 +341,14 @@ impl Parser {
     }
 }
 
-/// The zone a difference of local time and UTC shows: quarters of an hour, at most 14 hours.
+/// The zone that a difference between local time and UTC shows: quarters of an hour, at most 14 hours.
 fn nearest_zone(difference: Micros) -> Option<i32> {
     const QUARTER: i64 = 900 * 1_000_000;
     let quarters = difference.saturating_add(QUARTER / 2).div_euclid(QUARTER);
     (-56..=56).contains(&quarters).then(|| quarters as i32 * 900)
 }
 
-/// Behind the lines from `at` on that begin with `prefix`.
+/// The position behind the lines from `at` on that begin with `prefix`.
 fn run_of(bytes: &[u8], at: usize, prefix: &[u8]) -> usize {
     let mut at = at;
     while bytes[at..].starts_with(prefix) {

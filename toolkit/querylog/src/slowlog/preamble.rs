@@ -7,14 +7,14 @@ use frond_event::Micros;
 /// See the module's text.
 #[derive(Debug, Default)]
 pub(super) struct Preamble<'a> {
-    /// Of `use`.
+    /// The database of `use`.
     pub database: Option<&'a [u8]>,
     pub timestamp: Option<Micros>,
     /// The statement.
     pub rest: &'a [u8],
 }
 
-/// Takes `use` and `SET timestamp` off the front of a statement.
+/// Removes `use` and `SET timestamp` from the front of a statement.
 #[inline]
 pub(super) fn preamble(text: &[u8]) -> Preamble<'_> {
     let mut found = Preamble { rest: text, ..Preamble::default() };
@@ -38,7 +38,7 @@ pub(super) fn preamble(text: &[u8]) -> Preamble<'_> {
     found
 }
 
-/// A first line `...;` and what follows it, if something does.
+/// A first line `...;` and the text behind it, if there is any.
 fn line_and_rest(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let end = memchr::memchr(b'\n', text)?;
     let line = text[..end].trim_ascii_end().strip_suffix(b";")?;

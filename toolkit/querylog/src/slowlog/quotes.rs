@@ -1,12 +1,12 @@
 //! Which quotes and comments of a statement are open at an offset.
 //!
-//! Counting quotes of every statement exactly would cost more than parsing it, so the exact walk (`Quotes`) is made only
-//! if a cheap test (`maybe_open`) cannot rule out an open quote or comment.
+//! Counting the quotes of every statement exactly would cost more than parsing it. So the exact walk (`Quotes`) is made
+//! only if a cheap test (`maybe_open`) cannot exclude an open quote or comment.
 
 use memchr::memmem;
 
-/// False only if no quote or comment can be open at the end of `sql`, which is the begin of a line.
-/// That is so if `sql` has nothing that could hide a quote, and quotes of at most one kind, an even
+/// False only if no quote or comment can be open at the end of `sql`, which is the beginning of a line.
+/// This is certain if `sql` has nothing that could hide a quote, and quotes of at most one kind, an even
 /// number of them.
 #[inline]
 pub(super) fn maybe_open(sql: &[u8]) -> bool {
@@ -37,16 +37,16 @@ pub(super) fn maybe_open(sql: &[u8]) -> bool {
         || kinds == 1 && (hash || memmem::find(sql, b"--").is_some())
 }
 
-/// The longest comment that may hide an event's begin. Without one in it, a comment may be of any length.
+/// The longest comment that may hide an event's begin. A comment that hides none may have any length.
 const COMMENT: usize = 4 << 10;
 
-/// Finds out whether offsets are inside quotes or comments; asked in ascending order. Looks no further than that.
+/// Finds out whether offsets are inside quotes or comments. Offsets must ascend; nothing behind them is read.
 pub(super) struct Quotes<'a> {
     sql: &'a [u8],
     at: usize,
     /// The literal that `at` is in.
     pub(super) inside: Option<u8>,
-    /// No comment ends in front of this.
+    /// No comment ends before this offset.
     no_close: usize,
 }
 
@@ -89,7 +89,7 @@ impl<'a> Quotes<'a> {
 
     /// The position behind the comment that begins at `begin`. If the comment is closed neither
     /// before `offset` nor soon after it, it is not a comment, and the result is the position
-    /// behind its opening mark. A comment that the log's end leaves open is open to the end.
+    /// behind its opening mark. A comment that is still open at the log's end reaches to the end.
     fn behind_comment(&mut self, begin: usize, offset: usize) -> usize {
         let end = self.sql.len().min(offset.max(begin + COMMENT));
         let from = (begin + 2).max(self.no_close);
@@ -106,9 +106,9 @@ impl<'a> Quotes<'a> {
     }
 }
 
-/// The position behind the quote that closes a literal. The search begins at `from`, which is not
-/// in the middle of an escape. `Err` if it is not in `sql`, with where to go on looking: at its
-/// end, or one further, behind an escape.
+/// The position behind the quote that closes a literal. The search begins at `from`, which must not be
+/// in the middle of an escape. `Err` if there is none in `sql`, with the position from which to continue: the
+/// end of `sql`, or one further, behind an escape.
 pub(super) fn close_quote(sql: &[u8], from: usize, quote: u8) -> Result<usize, usize> {
     let mut pos = from;
     loop {

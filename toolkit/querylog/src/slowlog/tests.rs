@@ -1,9 +1,9 @@
-//! Logs as each server writes them, with the events they must give.
+//! Logs in the form of each server, and the events that must be found in them.
 
 use super::*;
 use frond_event::{Flag, ForEach};
 
-/// What the tests look at of an event, owned.
+/// The parts of an event that the tests compare, owned.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Seen {
     sql: String,
@@ -111,7 +111,7 @@ fn mariadb_plan_warnings_and_engine_lines_are_read() {
         assert!(event.flags.is(Flag::PriorityQueue) && !event.flags.is(Flag::FullJoin));
         assert!(event.extra.is_empty(), "{:?}", event.extra);
     });
-    // 19:09:31 local is 18:09:31 UTC: the log tells its zone.
+    // 19:09:31 local time is 18:09:31 UTC: the log shows its zone.
     assert_eq!(carry.zone, Some(3600));
     assert!(!first);
 }
@@ -262,7 +262,7 @@ fn hostile_repetition_takes_linear_time() {
     }
 }
 
-/// CPU time of this thread, where the system tells it; otherwise the wall clock.
+/// CPU time of this thread if the system reports it; otherwise the wall clock.
 fn processor_time() -> std::time::Duration {
     let told = std::fs::read_to_string("/proc/thread-self/schedstat").ok();
     let nanos = told.as_ref().and_then(|text| text.split(' ').next()?.parse().ok());
@@ -272,7 +272,7 @@ fn processor_time() -> std::time::Duration {
     )
 }
 
-/// Logs that look like other logs inside: literals, comments and warnings that hold whole events; torn ones.
+/// Logs that contain logs: literals, comments and warnings that hold whole events; and events that are cut.
 fn nasty() -> Vec<Vec<u8>> {
     let fake = "# Time: 260101 10:00:00\n# User@Host: f[f] @ h []\n# Thread_id: 1  Schema: fake  QC_hit: No\n# Query_time: 9  Lock_time: 0\nuse fake;\nSET timestamp=5;\nselect 'fake';\n";
     let start = "/usr/sbin/mariadbd, Version: 10.11.6-MariaDB-log. started with:\nTcp port: 3306  Unix socket: /x\nTime\t\t    Id Command\tArgument\n";
@@ -281,20 +281,21 @@ fn nasty() -> Vec<Vec<u8>> {
     let logs = [
         // Literals of every kind with several events each.
         format!("{old}use one;\nselect 1;\n{head}insert into t values ('x;\n{fake}{fake}{fake}', \"y\\\";\n{fake}\", `z;\n{fake}`);\n{old}select 2;\n{head}select /* ;\n{fake}{fake}*/ 3;\n{old}select 4;\n"),
-        // Torn in the middle of a literal, with literals behind; a head without `;` before it.
+        // Cut in the middle of a literal, with literals behind; a head without `;` before it.
         format!("{head}insert into t values ('abc;\n{head}select 'a', \"b\";\n{old}select 'c\n{old}use two;\nselect 5;\n{head}select 'x\\\\', 'it''s';\n{head}select 6;\n"),
         // Starts of the server, alone and in a row, rubbish, blank lines.
         format!("{start}{start}{head}select 1;\n{start}{old}select 2;\nrubbish, Version: of\nsomething\n{head}select 3;\n\n\n{start}{start}{head}select 'a\n{start}{old}select 4;\n{start}"),
         // Warnings and plans; commands.
         format!("{MARIADB}{head}#\n# explain: id\tx\n# explain: 1\t{}\n#\n# Warnings\n# Warning 1292 Truncated: 'x;\n{fake}'\n# Note 1003 y\nSET timestamp=7;\nselect 7;\n{head}# administrator command: Quit;\n{head}# Warnings\n# Error 1 z\nselect 8;\n{old}select 9;\n", "y ;".repeat(30)),
-        // Nothing but the end of each other: no line break at the end.
+        // No line break at the end of the log.
         format!("{old}select 1;\n{old}use three;\nselect 2;\n{head}select 3"),
     ];
     let crlf = logs[0].replace('\n', "\r\n");
     logs.into_iter().chain([crlf]).map(String::into_bytes).collect()
 }
 
-/// Everything a log gives, read through buffers of `size` bytes that grow only if they must.
+/// Everything that a log gives when it is read through buffers of `size` bytes, which grow only if
+/// necessary.
 fn through_buffers(log: &[u8], size: usize, as_team: bool) -> (Vec<Seen>, Vec<Skip>) {
     let options = Options { zone: Some(0), ..Options::default() };
     let parser = Parser::new(options);

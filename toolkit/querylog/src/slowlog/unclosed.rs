@@ -1,29 +1,29 @@
-//! Whether an event ended although a quote of its statement is open.
+//! Decides whether an event ended although a quote of its statement is open.
 //!
 //! MariaDB writes statements as they were sent. Statements that failed because a closing quote was
-//! missing are logged with `;` behind them, and so are statements of sessions in
-//! `NO_BACKSLASH_ESCAPES`, where `'c:\'` is a whole literal. Read on, such a quote is "closed" by
-//! the first one of a later event, which the report would lose. On the other hand there are
+//! missing are logged with `;` behind them. So are statements of sessions in
+//! `NO_BACKSLASH_ESCAPES`, where `'c:\'` is a whole literal. If the log is read on, such a quote is "closed" by
+//! the first quote of a later event, which the report would lose. On the other hand there are
 //! literals that contain events: some applications store logs in tables.
 //!
-//! The two are told apart by what the bytes say if they are read on as one statement:
+//! The two are told apart by the bytes behind the boundary, read as the rest of one statement:
 //! 1. A literal ends where something can follow it, and the next begins where one can: `'x', 'y'`, but not `'x'y` and
-//!    not `y'z'`. Who keeps logs in tables escapes the quotes in them.
-//! 2. It is said only of events in full, with a user and a timestamp, no more than `NEAR` from the statement's own.
-//! 3. No more than `LOOK` bytes are looked at. Whatever is said stays so if there are more.
+//!    not `y'z'`. An application that stores logs in tables escapes the quotes in them.
+//! 2. Only complete events count, with a user and a timestamp that is at most `NEAR` from the statement's own.
+//! 3. At most `LOOK` bytes are read. A verdict does not change if there are more.
 
 use memchr::memmem;
 
 use super::heads::is_strong_head;
 use super::quotes::close_quote;
 
-/// How far behind the boundary the quote's end is looked for: every boundary may be asked about.
+/// How far behind the boundary the end of the quote is searched for: this may run for every boundary.
 const LOOK: usize = 8 << 10;
 
 /// Seconds between the stamps of two events in a row.
 const NEAR: u64 = 7 * 86_400;
 
-/// Longest head in lines; plans are in it.
+/// The most lines of a head, plans included.
 const LINES: usize = 200;
 
 /// True if the event of the statement `sql`, in which a literal in `quote` is open at the boundary `end`, ended there.
@@ -38,7 +38,7 @@ fn near(one: Option<u64>, other: Option<u64>) -> bool {
     matches!((one, other), (Some(one), Some(other)) if one.abs_diff(other) <= NEAR)
 }
 
-/// What is behind the lines of a head.
+/// The position behind the lines of a head.
 fn behind_head(head: &[u8]) -> &[u8] {
     let mut rest = head;
     for _ in 0..LINES {
@@ -61,7 +61,7 @@ fn timestamp(sql: &[u8]) -> Option<u64> {
     text.parse().ok().filter(|_| whole)
 }
 
-/// False if the bytes behind `end` cannot be the rest of a literal and of the statement around it.
+/// False if the bytes behind `end` cannot be the rest of a literal and of its statement.
 fn reads_on(window: &[u8], end: usize, quote: u8) -> bool {
     let mut from = end;
     let behind = loop {
@@ -77,7 +77,7 @@ fn reads_on(window: &[u8], end: usize, quote: u8) -> bool {
     {
         return false;
     }
-    // No further than a boundary: what stands there is asked about by itself.
+    // Not beyond the next boundary, which is examined by itself.
     let Some(boundary) = memmem::find(&window[behind..], b"\n# ") else { return true };
     let rest = &window[behind..behind + boundary];
     match rest.iter().position(|b| matches!(b, b'\'' | b'"')) {
@@ -86,7 +86,8 @@ fn reads_on(window: &[u8], end: usize, quote: u8) -> bool {
     }
 }
 
-/// False if no literal begins right behind `text`. Character sets and kinds of literals stand right before them.
+/// False if no literal can begin right behind `text`. Character sets and type words of literals may come right before
+/// them.
 fn may_precede(text: &[u8]) -> bool {
     let in_word = |b: &&u8| b.is_ascii_alphanumeric() || **b == b'_';
     let word = &text[text.len() - text.iter().rev().take_while(in_word).count()..];
@@ -102,7 +103,7 @@ fn may_precede(text: &[u8]) -> bool {
     }
 }
 
-/// Words with which literals are written without a blank.
+/// Words that may be followed by a literal without a blank.
 const KEYWORDS: [&[u8]; 12] = [
     b"and",
     b"or",

@@ -1,8 +1,8 @@
 //! The list of warnings in an event's head: `# Warnings`, then a line `# Level Code Message` for each.
 //!
-//! A message may quote a value with line breaks, and so anything. MariaDB writes `use` or `SET timestamp` behind the
-//! last one, which is looked for `LIMIT` bytes far. Where it is not there, the lines looked at may be lists of their
-//! own, each of which would look again: so what was found out about them is remembered (`Listless`).
+//! A message may quote a value with line breaks, and so contain any text. MariaDB writes `use` or `SET timestamp`
+//! behind the last message; it is searched for within `LIMIT` bytes. If it is not found, the searched lines may
+//! begin lists of their own, each of which would search again: so the results are remembered (`Listless`).
 
 use std::ops::Range;
 
@@ -11,13 +11,13 @@ use super::preamble::timestamp_of;
 /// The longest list.
 const LIMIT: usize = 256 << 10;
 
-/// Lines of a buffer, from the begin of one to the begin of another, none of which ends a list. Made for one buffer.
+/// Ranges of lines, from the begin of one to the begin of another, none of which ends a list. Belongs to one buffer.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Listless(Range<usize>);
 
 impl Listless {
-    /// Behind the lines of the list that begins at `from`. False if that is not certain because the buffer ends. The
-    /// answer does not depend on what was asked before.
+    /// The position behind the list that begins at `from`. False if it is not certain because the buffer ends. The
+    /// answer does not depend on earlier calls.
     pub fn end_of_list(&mut self, bytes: &[u8], from: usize) -> (usize, bool) {
         let mut at = from;
         let mut plain = None;
@@ -42,25 +42,25 @@ impl Listless {
             at = end;
         }
         if at - from > LIMIT {
-            // As if every line had been looked at.
+            // Continues as if every line had been examined.
             at = line_end(bytes, from + LIMIT - 1);
         }
-        // Cut off, or of a server that does it otherwise.
+        // The log was cut off, or its server writes lists in another way.
         (plain.unwrap_or(at), at < bytes.len())
     }
 }
 
-/// Behind the line of which the byte at `at` is a part.
+/// The position behind the line that contains the byte at `at`.
 fn line_end(bytes: &[u8], at: usize) -> usize {
     memchr::memchr(b'\n', &bytes[at..]).map_or(bytes.len(), |p| at + p + 1)
 }
 
-/// True if the warnings begin behind `line`.
+/// True if a list of warnings begins behind `line`.
 pub(super) fn begins_list(line: &[u8]) -> bool {
     line.trim_ascii_end() == b"# Warnings"
 }
 
-/// True for what MariaDB writes behind the last warning.
+/// True for a line that MariaDB writes behind the last warning.
 fn ends_list(line: &[u8]) -> bool {
     let list = line.strip_prefix(b"SET ").and_then(|list| list.strip_suffix(b";"));
     line.starts_with(b"use `") && line.ends_with(b"`;")
@@ -80,7 +80,7 @@ fn is_warning(line: &[u8]) -> bool {
 mod tests {
     use super::*;
 
-    /// What is remembered makes no difference, wherever and in whichever order lists begin.
+    /// Remembered results change nothing, wherever and in whichever order lists begin.
     #[test]
     fn what_was_asked_before_does_not_change_an_answer() {
         let lines = [

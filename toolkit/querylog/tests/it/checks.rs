@@ -1,5 +1,5 @@
-//! What holds for any bytes as a log, one function for each kind. The tests here and the targets in `fuzz/` at the root
-//! of the repository call these.
+//! Checks that hold for any bytes as a log, one function for each kind. The tests here and the targets in `fuzz/` at
+//! the root of the repository call them.
 
 use frond_event::{Event, ForEach, Metric, Place, Sink};
 use frond_querylog::{genlog, rawlog, slowlog};
@@ -8,7 +8,7 @@ use frond_querylog::{genlog, rawlog, slowlog};
 type Seen = (Vec<(u64, Vec<u8>)>, Vec<(u64, u64)>);
 
 /// Runs `parse` and asserts what holds for every parser of a text: events come in the order of the
-/// text, from places in it, with no more bytes than it has.
+/// text, at places in it, with no more bytes than it has.
 fn seen(bytes: &[u8], parse: impl FnOnce(&mut dyn Sink)) -> Seen {
     let mut events = Vec::new();
     let mut sink = ForEach::new(|event: &Event<'_>| {
@@ -20,7 +20,7 @@ fn seen(bytes: &[u8], parse: impl FnOnce(&mut dyn Sink)) -> Seen {
     drop(sink);
     assert!(events.windows(2).all(|pair| pair[0].0 < pair[1].0), "events out of order");
     assert!(events.iter().all(|event| event.0 < bytes.len() as u64), "an event from nowhere");
-    // Commands that are no statements are yielded with words before them.
+    // Commands that are not statements are yielded with these words in front.
     let words = b"administrator command: ";
     let length = |sql: &Vec<u8>| sql.strip_prefix(words).unwrap_or(sql).len();
     let length: usize = events.iter().map(|event| length(&event.1)).sum();
@@ -42,7 +42,7 @@ pub fn slow_log(bytes: &[u8]) {
     let mut marks = Vec::new();
     if let Some(boundary) = slowlog::split::cut(bytes, &mut marks) {
         assert!(0 < boundary && boundary < bytes.len(), "{boundary} of {}", bytes.len());
-        // What the next piece inherits is the same, found cheaply or by parsing.
+        // The next piece inherits the same values, whether they are found cheaply or by parsing.
         let piece = &bytes[..boundary];
         let cheap = parser.carry_over(piece, &marks, &carry);
         let piece =
@@ -63,9 +63,9 @@ fn shown(event: &Event<'_>) -> String {
     format!("{metrics:?} {rest:?}")
 }
 
-/// The events before `boundary` are the same read by one thread, which finds the boundary on the way, and read by
-/// others as they were marked, together or each as a piece of its own; and they leave the same to what follows. The
-/// zone is given: which event tells it does depend on the pieces.
+/// The events before `boundary` are the same whether one thread reads them, which finds the boundary on the way, or
+/// others read them by their marks, together or each as a piece of its own; and all leave the same values to the next
+/// piece. The zone is given, because the piece determines which event shows it.
 fn slow_log_in_pieces(bytes: &[u8], boundary: usize, marks: &[slowlog::split::Mark]) {
     let options = slowlog::Options { zone: Some(3600), ..slowlog::Options::default() };
     let parser = slowlog::Parser::new(options);
@@ -121,7 +121,7 @@ pub fn raw_log(bytes: &[u8]) {
     assert!(skips.is_empty());
     assert!(events.iter().all(|(_, sql)| !sql.is_empty() && !sql.contains(&b'\n')));
     if let Some(boundary) = rawlog::last_boundary(bytes) {
-        // Two pieces are as good as one.
+        // Two pieces give the same events as one.
         let (first, second) = bytes.split_at(boundary);
         let both = seen(bytes, |sink| {
             rawlog::parse(first, Place::default(), sink);

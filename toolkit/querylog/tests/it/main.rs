@@ -1,7 +1,8 @@
-//! Hostile text in every parser: random bytes, good logs with accidents, and megabytes of what costs
-//! most. Nothing panics, no megabyte takes a second, memory stays in proportion to the input.
+//! Hostile text for every parser: random bytes, good logs with damage, and megabytes of the most
+//! expensive inputs. Nothing panics, no megabyte takes a second, memory stays in proportion to the
+//! input.
 //!
-//! Other crates have such tests of what they read: statements, captures, expressions.
+//! Other crates have such tests for their own inputs: statements, captures, expressions.
 //! `FROND_FUZZ_ROUNDS` sets the number of mutations (default 2000).
 // Helpers of tests may fail loudly, read files and look at the clock.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
@@ -50,7 +51,7 @@ fn good_logs_with_accidents_do_no_harm() {
     }
 }
 
-/// Each once made a piece of a log differ from the same bytes as part of a whole.
+/// Each of these once made a piece of a log differ from the same bytes as part of a whole.
 #[test]
 fn slow_logs_that_once_read_differently_in_pieces() {
     let head = |line: &str| {

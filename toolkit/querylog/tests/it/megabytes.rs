@@ -1,18 +1,18 @@
-//! A megabyte of whatever might make a parser look at the same bytes again and again, and the memory
+//! A megabyte of anything that might make a parser read the same bytes again and again, and the memory
 //! that reading it takes.
 
 use super::checks;
 use super::pieces::{fast, repeated};
 use std::sync::Mutex;
 
-/// Tests that look at the clock and at memory go one after the other.
+/// Tests that measure time and memory run one after the other.
 pub static ALONE: Mutex<()> = Mutex::new(());
 
 const SLOW: &str =
     "# Time: 240310 12:00:01\n# User@Host: a[a] @ b []\n# Query_time: 1.0  Lock_time: 0  Rows_sent: 0\n";
 const GENERAL: &str = "240310 12:00:01\t     5 Query\t";
 
-/// Heads, units and tails of inputs; all of them at once would be too much.
+/// Heads, units and tails of inputs; testing all combinations would take too long.
 fn inputs() -> Vec<[String; 3]> {
     let units = [
         "#",
@@ -94,7 +94,7 @@ fn inputs() -> Vec<[String; 3]> {
         inputs.push([&format!("{SLOW}select '"), unit, "';\n"].map(str::to_string));
         inputs.push([&format!("{SLOW}# User@Host: "), unit, "\nselect 1;\n"].map(str::to_string));
     }
-    // The same event a thousand times, and events inside of each other.
+    // The same event a thousand times, and events nested in each other.
     for event in
         [format!("{SLOW}select 1;\n"), format!("{SLOW}select '"), format!("{GENERAL}select 1\n")]
     {
@@ -103,7 +103,7 @@ fn inputs() -> Vec<[String; 3]> {
     inputs
 }
 
-/// Reads some bytes as one kind of input.
+/// A check that reads some bytes as one kind of input.
 type Check = fn(&[u8]);
 
 #[test]
@@ -123,7 +123,8 @@ fn no_megabyte_of_log_takes_a_second() {
     }
 }
 
-/// Places from which something may be looked for to the end of the log, and what makes that long or vain.
+/// Places from which a parser may search to the end of the log, and texts that make the search long or
+/// futile.
 #[test]
 fn no_megabyte_of_unfinished_things_takes_a_second() {
     let _alone = ALONE.lock();
@@ -134,7 +135,7 @@ fn no_megabyte_of_unfinished_things_takes_a_second() {
         ("", "# Warnings\n;\n# Query_time: 1\n".to_string(), ""),
         ("", format!("{time}# Warnings\nx;\n"), ""),
         ("", format!("# Warnings\n# Note 1 a\nx;\n{schema}x;\n"), "SET timestamp=1;\n"),
-        // A quote that is never closed, or far away, or closed and opened again.
+        // A quote that is never closed, or closed far away, or closed and opened again.
         ("", format!("{time}\\'\n"), ""),
         ("", format!("{time}\\'\n"), "'"),
         ("", format!("{schema}\\';\n"), ""),
@@ -153,7 +154,7 @@ fn no_megabyte_of_unfinished_things_takes_a_second() {
     }
 }
 
-/// The most memory of this process since it was last asked to forget, and what it has now.
+/// The peak memory of this process since it was last reset, and its present memory.
 fn memory() -> Option<(usize, usize)> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let of = |name: &str| {
@@ -163,7 +164,7 @@ fn memory() -> Option<(usize, usize)> {
     Some((of("VmHWM:")?, of("VmRSS:")?))
 }
 
-/// The other tests of this binary keep little, so that what they have at the same time is in the bound.
+/// The other tests of this binary use little memory, so the bound has room for them.
 #[test]
 fn memory_stays_in_proportion_to_the_input() {
     let _alone = ALONE.lock();
@@ -185,7 +186,7 @@ fn memory_stays_in_proportion_to_the_input() {
             check(&input);
             let (most, _) = memory().unwrap();
             let grown = most.saturating_sub(before);
-            // What is checked copies each statement, and a place takes more than the shortest one.
+            // The check copies each statement, and a place takes more memory than the shortest statement.
             let bound = 40 * input.len() + (16 << 20);
             assert!(grown < bound, "{what} took {grown} bytes of {}", input[..120].escape_ascii());
         }

@@ -1,6 +1,6 @@
-//! No list has every input that makes a parser read the same bytes again and again: so pieces are
-//! put together at random and repeated, and where a short text of them takes suspiciously long, a
-//! megabyte must not take a second.
+//! No list has every input that makes a parser read the same bytes again and again. So pieces are
+//! put together at random and repeated. If a short text of them takes suspiciously long, a
+//! megabyte must still take less than a second.
 //!
 //! `FROND_FUZZ_ROUNDS` sets the number of texts (default 2000).
 
@@ -13,11 +13,11 @@ use std::time::Duration;
 const SHORT: usize = 32 << 10;
 const MEGABYTE: usize = 1 << 20;
 
-/// A megabyte of what takes less time than this takes less than a second, unless it takes more than
-/// the square of its length.
+/// If a short text takes less than this, a megabyte takes less than a second, unless the time grows
+/// faster than the square of the length.
 const SUSPICIOUS: Duration = Duration::from_micros(1_000_000 / 32 / 32);
 
-/// More that a statement or a line may be made of.
+/// Further words for statements and lines.
 const WORDS: &[&[u8]] = &[
     b"(",
     b")",

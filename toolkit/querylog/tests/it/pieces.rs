@@ -1,11 +1,11 @@
-//! Pieces of logs that meet in unusual ways, and what a megabyte of them may cost.
+//! Pieces of logs that meet in unusual ways, and a check of the time that a megabyte of them takes.
 
 use super::clock::clock;
 use std::time::Duration;
 
 const MEGABYTE: usize = 1 << 20;
 
-/// `unit` up to a megabyte, between `head` and `tail`.
+/// `unit` repeated up to a megabyte, between `head` and `tail`.
 pub fn repeated(head: &str, unit: &str, tail: &str) -> Vec<u8> {
     [head, &unit.repeat(MEGABYTE / unit.len()), tail].concat().into_bytes()
 }
@@ -15,13 +15,13 @@ pub fn fast(what: &str, input: &[u8], check: &dyn Fn(&[u8])) {
     let start = clock();
     check(input);
     let spent = clock().saturating_sub(start);
-    // The head, and what is repeated behind the middle.
+    // Shows the head, and the repeated part from the middle.
     let part = |from: usize| input[from..].iter().take(100).copied().collect::<Vec<u8>>();
     let shown = [0, input.len() * 3 / 4].map(|from| part(from).escape_ascii().to_string());
     assert!(spent < Duration::from_secs(1), "{what} took {spent:?} for a megabyte of {shown:?}");
 }
 
-/// A small generator of random numbers: the same seed, the same inputs.
+/// A small generator of random numbers; the same seed gives the same inputs.
 pub struct Random(pub u64);
 
 impl Random {
@@ -145,7 +145,7 @@ pub fn rounds() -> usize {
     std::env::var("FROND_FUZZ_ROUNDS").ok().and_then(|r| r.parse().ok()).unwrap_or(2000)
 }
 
-/// Names the input of a failing check.
+/// Runs `check`; if it fails, names the input.
 pub fn on_each(input: &[u8], check: fn(&[u8])) {
     if std::panic::catch_unwind(|| check(input)).is_err() {
         panic!("the input was {}", input.escape_ascii());

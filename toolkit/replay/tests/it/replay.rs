@@ -1,4 +1,4 @@
-//! What is sent, in which order, and what is made of the answers.
+//! Which statements are sent, in which order, and how the answers are judged.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -10,7 +10,7 @@ use frond_replay::run::{run, Servers, Settings, Target};
 
 type Answers = dyn Fn(usize, &str, u64) -> Answer + Send + Sync;
 
-/// What was sent: (server, session in the order of opening, statement).
+/// The sent statements: (server, session in the order of opening, statement).
 type Sent = Arc<Mutex<Vec<(usize, usize, String)>>>;
 
 struct Imagined {
@@ -149,7 +149,7 @@ fn a_wrong_row_is_found_and_what_sql_does_not_determine_is_not_called_wrong() {
     ]);
     let answers = |server: usize, sql: &str, calls: u64| match sql.trim() {
         "select a from t where b = 1" => rows(&["1", if server == 0 { "2" } else { "3" }]),
-        // The limit takes another row; without it all are there.
+        // The limit returns another row on each server; without it both return all rows.
         "select a from t limit 1" => rows(&[if server == 0 { "1" } else { "2" }]),
         "select a from t" => rows(if server == 0 { &["1", "2"] } else { &["2", "1"] }),
         "select a from u limit 1" => rows(&[if server == 0 { "1" } else { "9" }]),

@@ -1,22 +1,22 @@
 //! The column "Item" of pt-query-digest's profile: verbs, then tables.
 //!
-//! The rules were found, as those of `ptqd`, by running the installed tool; the experiments are in
-//! `docs/rfcs/0005-fingerprint-compat.md` under the numbers used here.
+//! The rules, like those of `ptqd`, were found by running the installed tool; the experiments are in
+//! `docs/rfcs/0005-fingerprint-compat.md` under the numbers used here. "The tool" is pt-query-digest.
 //!
 //!  1. CALL, LOAD, USE, UNLOCK TABLES, XA and administrator commands have forms of their own.
 //!  2. SHOW keeps its first words (`show`); no tables.
 //!  3. CREATE, ALTER, DROP, RENAME and TRUNCATE: the verb, TABLE or DATABASE, the tables, and the
 //!     object as it is written (`verbs`).
-//!  4. Anything else: some verbs at the start, some wherever they stand. After a leading SELECT
+//!  4. Anything else: some verbs count at the start, some anywhere. After a leading SELECT
 //!     only UNION counts (`verbs`).
-//!  5. Tables are what follows FROM, JOIN, INTO and UPDATE (`tables`); digits in them become `?`
-//!     (for the tool, not for classes that differ in them), and a table that repeats the one before it is not printed.
+//!  5. Tables are the names behind FROM, JOIN, INTO and UPDATE (`tables`). Digits in them become `?`
+//!     (for the tool; not for classes that differ in them), and a table that repeats the one before it is not printed.
 //!
-//! Verbs are looked for in the text without comments but with its strings, tables in the text with
+//! Verbs are searched for in the text without comments but with its strings, tables in the text with
 //! its comments but without strings. So `insert into t values ('please update')` is an INSERT
 //! UPDATE, and a table in a comment counts.
 //!
-//! Tested in `tests/it/`, beside the tool where it is installed. The two may differ in white space
+//! Tested in `tests/it/`, against the tool where it is installed. The two may differ in white space
 //! within lists of tables and in words that can be read in two ways; no statement of the corpus
 //! differs.
 
@@ -82,7 +82,7 @@ fn append(name: &[u8], verbs: usize, out: &mut Vec<u8>) {
     }
 }
 
-/// LOAD: the table as it is written, up to white space, without its backquotes.
+/// LOAD: appends the table as written, up to white space, without its backquotes.
 fn load(sql: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(b"LOAD DATA ");
     let mut rest = sql;

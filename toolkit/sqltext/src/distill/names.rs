@@ -1,13 +1,13 @@
-//! What verbs and tables are found by: words in any case, and names.
+//! Finds words in any case, and names; verbs and tables are found by these.
 
 use crate::ptqd::{after_word, is_word, skip_space};
 
 /// Treatment of digits in the names of tables.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Digits {
-    /// They are written.
+    /// They stay.
     Kept,
-    /// One `?` for digits that touch.
+    /// Adjoining digits become one `?`.
     Marked,
 }
 
@@ -49,7 +49,7 @@ fn after_if_exists(text: &[u8]) -> Option<&[u8]> {
     starts(rest, b"exists").then(|| &rest[skip_space(rest, end)..])
 }
 
-/// The name that follows the first of `words`, white space, and IF EXISTS at will.
+/// The name that follows the first of `words`, white space, and an optional IF EXISTS.
 pub(super) fn object<'a>(text: &'a [u8], words: &[&[u8]]) -> Option<&'a [u8]> {
     (0..text.len()).find_map(|at| {
         let rest = words.iter().find_map(|word| after_word(&text[at..], word))?;

@@ -11,10 +11,10 @@ pub(super) fn show(sql: &[u8], out: &mut Vec<u8>) {
     cut_clause(&mut text);
     let text = collapsed(&text);
     if !text.starts_with(b"SHOW ") {
-        // White space comes first, and the rest of the rule does not notice.
+        // White space comes first: the rest of the rule is then not applied.
         return out.extend_from_slice(&text);
     }
-    // SHOW and two words at most are kept.
+    // SHOW and at most two words are kept.
     let end = memchr::memchr_iter(b' ', &text).nth(2).unwrap_or(text.len());
     let kept = match text[..end].strip_suffix(b" ") {
         Some(kept) if kept != b"SHOW" => kept,
@@ -28,7 +28,7 @@ fn space_before(text: &[u8], at: usize) -> usize {
     at - text[..at].iter().rev().take_while(|b| is_space(**b)).count()
 }
 
-/// Whether a word of `words`, after white space, stands at `at` and ends there; its length.
+/// The length of a word of `words` that follows white space at `at` and ends there.
 fn word_at(text: &[u8], at: usize, words: &[&str]) -> Option<usize> {
     if at == 0 || !is_space(text[at - 1]) {
         return None;
@@ -51,7 +51,7 @@ fn count(text: &[u8], from: usize) -> Option<std::ops::Range<usize>> {
     (close > body).then(|| space_before(text, at).max(from)..close + 1)
 }
 
-/// FROM and the like, and everything after it, goes; at least one byte must follow.
+/// Removes FROM and similar words with everything behind them; at least one byte must follow.
 fn cut_clause(text: &mut Vec<u8>) {
     let words = ["FOR", "FROM", "LIKE", "WHERE", "LIMIT", "IN"];
     for at in 1..text.len() {
@@ -63,7 +63,7 @@ fn cut_clause(text: &mut Vec<u8>) {
     }
 }
 
-/// A word that does not tell what is shown, with the white space before it.
+/// A word that does not say what is shown, with the white space before it.
 fn filler(text: &[u8], from: usize) -> Option<std::ops::Range<usize>> {
     let words = ["SESSION", "FULL", "STORAGE", "ENGINE"];
     (from.max(1)..text.len()).find_map(|at| {
@@ -85,7 +85,8 @@ fn collapsed(text: &[u8]) -> Vec<u8> {
     kept
 }
 
-/// The first SCHEMA is a DATABASE, the first KEYS or INDEXES an INDEX, even inside of words.
+/// Replaces the first SCHEMA by DATABASE, and the first KEYS or INDEXES by INDEX, even inside
+/// words.
 fn rename(text: &[u8], out: &mut Vec<u8>) {
     let (mut schema, mut keys) = (false, false);
     let mut at = 0;

@@ -1,4 +1,4 @@
-//! Tables: names after FROM, JOIN, INTO and UPDATE, wherever those stand.
+//! Finds tables: names after FROM, JOIN, INTO and UPDATE, wherever these are.
 
 use super::{after_word, is_space, name_end, object, skip_space, starts, Digits};
 use crate::ptqd::erase;
@@ -23,7 +23,7 @@ pub(super) fn tables(sql: &[u8], digits: Digits, out: &mut Vec<u8>) {
         if rest.first() == Some(&b' ') && whole(&rest[1..], b"database") {
             return;
         }
-        // CREATE ... SELECT counts as such if both are on one line.
+        // CREATE ... SELECT is recognised only if both are on one line.
         let line = match *verb {
             "create" => memchr::memchr(b'\n', rest).unwrap_or(rest.len()),
             _ => 0,
@@ -49,7 +49,7 @@ pub(super) fn tables(sql: &[u8], digits: Digits, out: &mut Vec<u8>) {
     }
     erase::quotes(&mut text);
     erase::replace(&mut text, Some(b'?'), single_quoted);
-    // INTO may be missing, and a lock names its tables at once.
+    // INTO may be missing, and a LOCK names its tables directly.
     let start = &text[skip_space(&text, 0)..];
     let locked = after_word(start, b"lock tables").map(|rest| text.len() - rest.len());
     let inserted = after_word(start, b"insert").or_else(|| after_word(start, b"replace"));
@@ -79,7 +79,7 @@ fn whole(text: &[u8], word: &[u8]) -> bool {
 
 type Range = Option<std::ops::Range<usize>>;
 
-/// A modifier that other white space and something else follow; not even a word must begin here.
+/// A modifier, followed by other white space and something else that need not be a word.
 fn modifier(text: &[u8], from: usize) -> Range {
     (from..text.len()).find_map(|at| {
         let rest = &text[at..];
@@ -89,7 +89,7 @@ fn modifier(text: &[u8], from: usize) -> Range {
     })
 }
 
-/// What a lock says after a table, with the white space around it.
+/// The lock type behind a table, with the white space around it.
 fn lock(text: &[u8], from: usize) -> Range {
     (from + 1..text.len()).find_map(|at| {
         let rest = &text[at..];
@@ -120,7 +120,7 @@ fn single_quoted(text: &[u8], from: usize) -> Range {
     Some(open..open + close + 2)
 }
 
-/// The end of the next word that tables follow.
+/// The end of the next word that is followed by tables.
 fn keyword(text: &[u8], from: usize) -> Option<usize> {
     (from..text.len()).find_map(|at| {
         if !matches!(text[at] | 0x20, b'f' | b'j' | b'i' | b'u') || !begins_word(text, at) {
@@ -137,7 +137,7 @@ fn keyword(text: &[u8], from: usize) -> Option<usize> {
     })
 }
 
-/// Adds the tables that begin at `at` or after white space and one parenthesis; where they end.
+/// Adds the tables that begin at `at`, or after white space and one parenthesis there; returns where they end.
 fn list(text: &[u8], at: usize, names: &mut Names<'_>) -> Option<usize> {
     let mut at = skip_space(text, at);
     if text.get(at) == Some(&b'(') {
@@ -162,7 +162,7 @@ fn list(text: &[u8], at: usize, names: &mut Names<'_>) -> Option<usize> {
     Some(end)
 }
 
-/// Past an alias, a comma and white space.
+/// The position behind an alias, a comma and white space.
 fn after_alias(text: &[u8], end: usize) -> Option<usize> {
     let word_end = |at: usize| {
         let start = skip_space(text, at);
@@ -181,8 +181,8 @@ fn after_alias(text: &[u8], end: usize) -> Option<usize> {
     comma(word_end(word).filter(|_| is_as)?)
 }
 
-/// The table of an element of a list: of each name in it, what follows after white space on the same
-/// line is an alias and goes. There is more than one name if backquotes hold a comma, or if an alias
+/// The table of an element of a list: for each name in it, text that follows after white space on the same
+/// line is an alias and is removed. There is more than one name if backquotes hold a comma, or if an alias
 /// is on several lines.
 fn table_of(piece: &[u8]) -> Vec<u8> {
     let mut table = Vec::with_capacity(piece.len());
@@ -199,7 +199,7 @@ fn table_of(piece: &[u8]) -> Vec<u8> {
         at = end;
         let alias = skip_space(piece, end);
         if alias > end {
-            // The white space may end with the line, and the alias is on the next.
+            // The line may end inside the white space; then the alias is on the next line.
             let line = memchr::memchr(b'\n', &piece[alias..]);
             at = line.map_or(piece.len(), |n| alias + n);
         }
@@ -215,8 +215,8 @@ impl Names<'_> {
         }
     }
 
-    /// Adds a name as it is printed: without backquotes, perhaps with one `?` for digits that touch, and not at all if it
-    /// repeats the one before it.
+    /// Adds a name as it is printed: without backquotes, with one `?` for adjoining digits if requested, and not at all
+    /// if it repeats the name before it.
     fn show(&mut self, name: &[u8]) {
         let start = self.out.len();
         self.out.push(b' ');

@@ -5,9 +5,9 @@ use crate::ptqd::{begins_word, is_word};
 
 /// Verbs of statements about objects; white space may stand before them.
 const OBJECT: [&str; 5] = ["CREATE", "ALTER", "DROP", "RENAME", "TRUNCATE"];
-/// Verbs that count only if they are the first word, and nothing is before it.
+/// Verbs that count only if the text begins with them.
 const FIRST: [&str; 8] = ["SHOW", "SET", "BEGIN", "COMMIT", "ROLLBACK", "LOCK", "FLUSH", "START"];
-/// Verbs that count wherever they stand.
+/// Verbs that count anywhere.
 const ANYWHERE: [&str; 6] = ["SELECT", "INSERT", "UPDATE", "DELETE", "REPLACE", "UNION"];
 
 /// The word of `words` at the start of `text`.
@@ -16,7 +16,8 @@ fn word_of<'w>(text: &[u8], words: &[&'w str]) -> Option<&'w str> {
     (!text.get(word.len()).is_some_and(|b| is_word(*b))).then_some(word)
 }
 
-/// Appends the verbs of `sql`. A statement about a table or database gives the name of that, too.
+/// Appends the verbs of `sql`. For a statement about a table or database, returns the object's name
+/// as well.
 pub(super) fn verbs<'a>(sql: &'a [u8], out: &mut Vec<u8>) -> Option<&'a [u8]> {
     let text = &sql[skip_space(sql, 0)..];
     if let Some(verb) = word_of(text, &OBJECT) {
@@ -47,7 +48,7 @@ pub(super) fn verbs<'a>(sql: &'a [u8], out: &mut Vec<u8>) -> Option<&'a [u8]> {
 struct Found<'o> {
     out: &'o mut Vec<u8>,
     last: &'static str,
-    /// SELECT came first; only UNION counts now.
+    /// SELECT came first, so only UNION still counts.
     select: bool,
     union: bool,
 }
@@ -67,7 +68,8 @@ impl Found<'_> {
     }
 }
 
-/// ` TABLE` or ` DATABASE`, whichever ends a word last on a line on which the verb stands before it.
+/// ` TABLE` or ` DATABASE`: the last one that ends a word on a line on which the verb comes before
+/// it.
 fn kind(text: &[u8], verb: &[u8]) -> Option<&'static [u8]> {
     text.split(|b| *b == b'\n').find_map(|line| {
         let line = &line[find_any_case(line, verb)? + verb.len()..];

@@ -11,7 +11,7 @@ impl Writer<'_> {
         let start = self.out.len() + usize::from(self.wants_blank());
         let depth = self.depth;
         match self.arms[..self.open_arms].last_mut() {
-            // After UNION: the next arm of the same SELECT.
+            // Behind UNION: the next arm of the same SELECT.
             Some(arm) if arm.depth == depth && arm.next => {
                 arm.start = start;
                 arm.next = false;
@@ -44,7 +44,7 @@ impl Writer<'_> {
         }
         arm.end(&mut self.out);
         if next.is_none_or(|word| word.as_bytes() != b"select") {
-            // Something in parentheses, or cut off.
+            // The arm was in parentheses, or it was cut off.
             self.open_arms -= 1;
             return;
         }
@@ -54,7 +54,7 @@ impl Writer<'_> {
         arm.next = true;
     }
 
-    /// Arms at `depth` and deeper are complete.
+    /// Completes the arms at `depth` and deeper.
     #[inline]
     pub(super) fn end_arms(&mut self, depth: u32) {
         while let Some(arm) = self.arms[..self.open_arms].last_mut() {
@@ -68,7 +68,7 @@ impl Writer<'_> {
 }
 
 impl Arm {
-    /// The arm is complete; if it repeats the one before it, a remark takes its place.
+    /// Completes an arm; if it repeats the one before it, a remark takes its place.
     fn end(&mut self, out: &mut Output) {
         let Some(before) = &mut self.before else { return };
         let written = &out.bytes[..out.len];

@@ -1,11 +1,11 @@
 //! Arms of CASE. Programs that change many rows at once write `case id when 1 then 'a' when 2 then 'b' ... end`, one
-//! arm for each row: arms that are equal once their literals are gone are written once, as rows of VALUES are.
+//! arm for each row. Arms that are equal once their literals are replaced are written once, like rows of VALUES.
 //!
-//! An arm is compared with the one before it in the output: there is no lookahead, and each written
+//! An arm is compared with the one before it in the output, so there is no lookahead. Each written
 //! byte is compared once for each tracked CASE around it, at most `CASES` times. Statements without
 //! a CASE do not run this code.
 //!
-//! Rejected: a mark for "and more of these", as `(?+)` is. One arm and many must be the same class,
+//! Rejected: a mark for "and more of these", such as `(?+)`. One arm and many must be the same class,
 //! and the arm itself shows what is repeated.
 
 use super::writer::{Case, Writer, CASES};
@@ -33,7 +33,7 @@ impl Writer<'_> {
     /// ELSE or END is about to be written; END closes the CASE.
     pub(super) fn end_case(&mut self, closes: bool) {
         if let Some(at) = self.end_case_arm() {
-            // Only arms that follow each other are compared.
+            // Only adjoining arms are compared.
             self.cases[at].before = (0, 0);
         }
         if closes {
@@ -41,20 +41,20 @@ impl Writer<'_> {
         }
     }
 
-    /// The innermost CASE, if it is tracked and the output now belongs to it and not to parentheses in it.
+    /// The innermost CASE, if it is tracked and the output is now directly in it, not in parentheses inside it.
     fn open_case(&mut self) -> Option<usize> {
         while let Some(case) = self.cases[..self.open_cases.min(CASES)].last() {
             if self.open_cases > CASES || case.depth <= self.depth {
                 break;
             }
-            // It stood in parentheses that are closed, and had no END.
+            // It was in parentheses that are now closed, and had no END.
             self.open_cases -= 1;
         }
         let at = self.open_cases.checked_sub(1)?;
         self.cases.get(at).is_some_and(|case| case.depth == self.depth).then_some(at)
     }
 
-    /// The output since WHEN is an arm: if it repeats the one before it, it is removed.
+    /// The output since WHEN is an arm; if it repeats the one before it, it is removed.
     fn end_case_arm(&mut self) -> Option<usize> {
         let at = self.open_case()?;
         let case = &mut self.cases[at];

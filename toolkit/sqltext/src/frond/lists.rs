@@ -9,8 +9,8 @@ const TUPLES_READ: usize = 16 << 10;
 const TAIL_READ: usize = 4 << 10;
 
 impl Writer<'_> {
-    /// After `in` or `values`: when a list of literals follows, one level of rows included, writes
-    /// it collapsed and reads past it.
+    /// After `in` or `values`: if a list of literals follows (or of rows of them), writes
+    /// its mark and skips it.
     pub(super) fn list(&mut self) -> bool {
         if let Some(end) = self.plain_list(self.lexer.position()) {
             self.lexer.seek(end);
@@ -25,7 +25,7 @@ impl Writer<'_> {
         let mut rows = false;
         let mut literals = false;
         loop {
-            // A list that the end of the text cuts off is taken for one of literals.
+            // A list that is cut off by the end of the text counts as one of literals.
             let token = ahead.next();
             let Some(token) = token.filter(|t| t.kind != Kind::Word || t.end < self.sql.len())
             else {
@@ -57,7 +57,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Writes the mark of a list of literals, or of rows of them.
+    /// Writes the mark for a list of literals, or for a list of rows of them.
     #[inline]
     fn collapsed(&mut self, rows: bool) {
         self.out.extend_from_slice(if rows { b"((?+))" } else { b"(?+)" });
@@ -65,8 +65,8 @@ impl Writer<'_> {
         self.clause = false;
     }
 
-    /// The end of the list at `at` if it has only plain numbers and strings. `None` for other lists
-    /// and for what is no list.
+    /// The end of the list at `at` if it has only plain numbers and strings; `None` for other lists
+    /// and for text that is not a list.
     fn plain_list(&self, at: usize) -> Option<usize> {
         let sql = self.sql;
         let mut at = skip_blank(sql, at);
@@ -96,7 +96,7 @@ impl Writer<'_> {
         }
     }
 
-    /// After a tuple of VALUES: reads past the tuples that follow (FC3).
+    /// After a tuple of VALUES: skips the tuples that follow (FC3).
     pub(super) fn skip_tuples(&mut self) {
         let start = self.lexer.position();
         loop {
@@ -108,7 +108,7 @@ impl Writer<'_> {
                 Some(Kind::Open) => {}
                 Some(_) => return,
                 None => {
-                    // Cut between two tuples.
+                    // The text is cut between two tuples.
                     self.lexer = ahead;
                     return;
                 }
@@ -120,7 +120,7 @@ impl Writer<'_> {
                     Some(Kind::Close) => depth -= 1,
                     Some(_) => {}
                     None => {
-                        // Cut inside a tuple.
+                        // The text is cut inside a tuple.
                         self.lexer = ahead;
                         return;
                     }
@@ -135,8 +135,8 @@ impl Writer<'_> {
         }
     }
 
-    /// Where the clause after the tuples of a long INSERT begins, if it has one; its end otherwise.
-    /// `from` is a place before which it cannot be.
+    /// Where the clause after the tuples of a long INSERT begins, or the statement's end if there
+    /// is none. It cannot begin before `from`.
     fn tail(&self, from: usize) -> usize {
         let sql = self.sql;
         let from = from.max(sql.len().saturating_sub(TAIL_READ));
@@ -179,7 +179,7 @@ impl Writer<'_> {
     }
 }
 
-/// `at` skipped past blanks and line ends.
+/// The position behind blanks and line ends at `at`.
 #[inline(always)]
 fn skip_blank(sql: &[u8], mut at: usize) -> usize {
     while matches!(sql.get(at), Some(b' ' | b'\n' | b'\r' | b'\t')) {

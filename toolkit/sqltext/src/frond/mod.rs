@@ -1,16 +1,16 @@
-//! The native dialect: tokens in, canonical text out.
+//! The native dialect: reads tokens, writes canonical text.
 //!
 //! The rules:
-//!  - a literal becomes `?`, with its sign, introducer and type word; touching strings are one;
-//!  - NULL, TRUE and FALSE are literals where a value stands (`= null`, a list) and stay where they
+//!  - a literal becomes `?`, with its sign, introducer and type word; adjoining strings are one;
+//!  - NULL, TRUE and FALSE are literals in place of a value (`= null`, a list) and stay where they
 //!    are grammar (`is null`, `not null`, `default null`);
 //!  - `in (...)` and `values (...)` of nothing but literals become `in(?+)` and `values(?+)`; of
 //!    several VALUES tuples the first stands for all; `limit` keeps one `?`;
-//!  - keywords and functions are folded to lower case, names keep theirs; a name in backquotes that
+//!  - keywords and functions become lower case, names keep their case; a name in backquotes that
 //!    does not need them loses them; digits in names stay;
 //!  - white space and comments between tokens are replaced by one blank or none, depending on the
 //!    tokens alone; executable comments are read as the SQL they are;
-//!  - of arms of a CASE that follow each other and are equal then (`when ? then ?`) one stands for all;
+//!  - adjoining arms of a CASE that are then equal (`when ? then ?`) are written once;
 //!  - `asc` and a closing semicolon are dropped, repeated UNION arms become a remark.
 //!
 //! Invariants
@@ -79,8 +79,8 @@ pub(super) fn fingerprint(sql: &[u8], mode: SqlMode, out: &mut Vec<u8>) {
 }
 
 impl Writer<'_> {
-    /// Reads the statement to its end. Words, blanks, commas and the like, of which most of any
-    /// statement consists, are recognised here by their first byte; the lexer does the rest.
+    /// Reads the statement to its end. Words, blanks, commas and the like, which make up most of any
+    /// statement, are recognised here by their first byte; the lexer reads the rest.
     fn run(&mut self) {
         let sql = self.sql;
         loop {
@@ -97,7 +97,7 @@ impl Writer<'_> {
                 if end == at + 8 {
                     end = scan::name_end(sql, end);
                 }
-                // x'1f' and the like are literals.
+                // x'1f' and similar texts are literals.
                 if end > at + 1 || sql.get(end) != Some(&b'\'') {
                     self.separate();
                     self.lexer.seek(end);
@@ -115,7 +115,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Reads and writes a token of one byte if the byte at `at` certainly is one.
+    /// Reads and writes a token of one byte, if the byte at `at` is certainly one.
     #[inline(always)]
     fn simple(&mut self, b: u8, at: usize) -> bool {
         let next = self.sql.get(at + 1).copied().unwrap_or(0);
@@ -125,7 +125,7 @@ impl Writer<'_> {
                 self.out.push(b',');
                 self.last = Last::Comma;
             }
-            // A dot between names; the word before it was read here too.
+            // A dot between names; the word before it was read here as well.
             b'.' if self.last == Last::Value
                 && at > 0
                 && (in_word(self.sql[at - 1]) || self.sql[at - 1] == b'`')
@@ -147,7 +147,7 @@ impl Writer<'_> {
             }
             b')' => {
                 self.separate();
-                // The next token may be read directly.
+                // The next token may be read directly at this position.
                 self.lexer.seek(at + 1);
                 self.close();
                 return true;
@@ -163,7 +163,7 @@ impl Writer<'_> {
                 self.lexer.seek(close + 1);
                 return true;
             }
-            // A quoted name of nothing but bytes of names.
+            // A quoted name that has only bytes of names.
             b'`' => {
                 let start = at + 1;
                 let first = scan::load(self.sql, start);
@@ -179,7 +179,7 @@ impl Writer<'_> {
                 self.lexer.seek(end + 1);
                 return true;
             }
-            // Nothing but digits.
+            // Digits only.
             b'0'..=b'9' if self.last != Last::Dot => {
                 let end = scan::digits_end(self.sql, at + 1);
                 if self.sql.get(end).is_some_and(|b| *b == b'.' || in_word(*b)) {
@@ -196,7 +196,7 @@ impl Writer<'_> {
         true
     }
 
-    /// Writes the semicolon that turned out not to be the last token.
+    /// Writes a semicolon that was held back and is not the last token.
     #[inline(always)]
     fn separate(&mut self) {
         if self.semicolon {
@@ -269,7 +269,7 @@ impl Writer<'_> {
             return;
         }
         if self.last == Last::Sign {
-            // The sign was written with the blank before it.
+            // The blank before the sign was written with it.
             self.out.truncate(self.sign);
             self.out.push(b'?');
         } else {
@@ -319,8 +319,8 @@ impl Writer<'_> {
         };
     }
 
-    /// A keyword that does more than to be written. `word` is its first eight bytes in lower case,
-    /// which is all of it but for `timestamp`.
+    /// Handles a keyword with a special effect. `word` is its first eight bytes in lower case,
+    /// which is the whole word except for `timestamp`.
     #[inline(never)]
     fn special(&mut self, token: Token, known: Traits, word: u64) {
         match word {
@@ -333,7 +333,8 @@ impl Writer<'_> {
             ASC if self.last == Last::Value => return,
             CASE => self.case(),
             WHEN if self.open_cases > 0 => self.when(),
-            // Behind a value; elsewhere it is a column of that name, which is not reserved.
+            // ELSE or END of a CASE, behind a value; elsewhere it is a column with that name, which is
+            // not reserved.
             ELSE | END if self.open_cases > 0 && !self.before_value() => self.end_case(word == END),
             UNION => self.union(),
             SELECT => self.select(),

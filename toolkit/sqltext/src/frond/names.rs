@@ -1,4 +1,4 @@
-//! Names: in quotes, which they may not need; of variables; of databases in `USE`.
+//! Names: quoted names, which may not need quotes; variables; databases in `USE`.
 
 use super::{Last, Writer};
 use crate::keywords::{traits, traits_of, Traits};
@@ -6,8 +6,8 @@ use crate::lexer::{in_word, Kind, Token};
 use crate::scan;
 
 impl Writer<'_> {
-    /// A name in quotes, `sql[start..end]`, which may not need them; `first` is the eight bytes from
-    /// its first on.
+    /// A quoted name, `sql[start..end]`, which may not need its quotes; `first` is the eight bytes
+    /// from its first on.
     #[inline(always)]
     pub(super) fn plain_name(&mut self, start: usize, end: usize, first: u64) {
         let name = &self.sql[start..end];
@@ -24,7 +24,7 @@ impl Writer<'_> {
                 self.out.extend_from_slice(name);
             }
             if known.is_keyword() {
-                // As the same name without quotes is written.
+                // Written as the same name without quotes.
                 self.out.lower_from(written);
             }
         }
@@ -44,7 +44,7 @@ impl Writer<'_> {
         let start = self.out.len();
         self.out.extend_from_slice(if plain { name } else { text });
         if plain && known.is_keyword() {
-            // As the same name without quotes is written.
+            // Written as the same name without quotes.
             self.out.lower_from(start);
         }
         self.last = Last::Value;
@@ -67,7 +67,7 @@ impl Writer<'_> {
         self.clause = false;
     }
 
-    /// `USE name`: every database is the same class.
+    /// `USE name`: all databases are one class.
     pub(super) fn use_db(&mut self, end: usize) {
         self.out.extend_from_slice(b"use");
         self.last = Last::Value;

@@ -1,4 +1,4 @@
-//! The state of a statement that is being written: what its parts (`mod`, `arms`, `cases`, `lists`, `names`) know of each other.
+//! The state of a statement that is being written, which the parts (`mod`, `arms`, `cases`, `lists`, `names`) share.
 
 use crate::lexer::Lexer;
 use crate::output::Output;
@@ -8,14 +8,14 @@ use crate::output::Output;
 pub(super) enum Last {
     /// Nothing yet.
     Start,
-    /// Something an operator can follow: a name, a closing parenthesis, most keywords.
+    /// Something that an operator can follow: a name, a closing parenthesis, most keywords.
     Value,
-    /// A string that became a question mark: another one continues it.
+    /// A string that became a question mark; an adjoining string continues it.
     Text,
     /// A keyword after which an expression begins.
     Expression,
     Op,
-    /// A sign that belongs to what follows.
+    /// A sign that belongs to the next token.
     Sign,
     Open,
     Comma,
@@ -50,7 +50,7 @@ pub(super) struct Arm {
     pub(super) start: usize,
     pub(super) depth: u32,
     pub(super) before: Option<ArmBefore>,
-    /// UNION was written, the SELECT after it is next.
+    /// UNION was written; the SELECT after it comes next.
     pub(super) next: bool,
 }
 
@@ -58,16 +58,16 @@ pub(super) struct Arm {
 pub(super) struct ArmBefore {
     pub(super) start: usize,
     pub(super) end: usize,
-    /// Where the output ends when the current arm turns out to be a repetition.
+    /// The end of the output if the current arm turns out to be a repetition.
     pub(super) cut: usize,
     pub(super) all: bool,
 }
 
-/// Depth of nested SELECTs that is tracked; repetitions deeper down stay.
+/// Nested SELECTs are tracked to this depth; repetitions deeper down stay.
 pub(super) const ARMS: usize = 4;
 
-/// A CASE that is being written. Small, because every statement's writer has some: offsets are those of what was
-/// written, 0 (where no arm can be) and what is past 4 GiB is none.
+/// A CASE that is being written. It is small, because every statement's writer has some. Offsets are those of the
+/// output; 0 (where no arm can be) means none, and so do offsets past 4 GiB.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Case {
     pub(super) depth: u32,
@@ -77,5 +77,5 @@ pub(super) struct Case {
     pub(super) before: (u32, u32),
 }
 
-/// Depth of nested CASEs that is tracked; arms deeper down stay.
+/// Nested CASEs are tracked to this depth; arms deeper down stay.
 pub(super) const CASES: usize = 4;

@@ -1,10 +1,10 @@
-//! Rules 2 and 3: what is removed before the search for literals. In place; nothing here makes a
+//! Rules 2 and 3: removals before the search for literals, in place. Nothing here makes a
 //! text longer.
 
 use memchr::memmem;
 use std::ops::Range;
 
-/// Whether `text` has anything that this module would change; else it need not be copied.
+/// Whether this module would change `text`; if not, it need not be copied.
 pub(super) fn needed(text: &[u8]) -> bool {
     memchr::memchr3(b'#', b'\\', b'"', text).is_some()
         || memchr::memchr2_iter(b'-', b'/', text).any(|at| match text.get(at + 1) {
@@ -13,28 +13,28 @@ pub(super) fn needed(text: &[u8]) -> bool {
         })
 }
 
-/// Takes comments out: first those in `/* */`, then those to the end of a line.
+/// Removes comments: first those in `/* */`, then those to the end of a line.
 pub(crate) fn comments(text: &mut Vec<u8>) {
     replace(text, None, block_comment);
     replace(text, None, line_comment);
 }
 
-/// Takes backslashes out together with the quote after them, whatever stands before; then strings
-/// in double quotes become `?`. Those in single quotes are left to the writer.
+/// Removes each backslash together with a quote after it, whatever comes before; then replaces
+/// strings in double quotes by `?`. Strings in single quotes are left to the writer.
 pub(crate) fn quotes(text: &mut Vec<u8>) {
     replace(text, None, escaped_quote);
     replace(text, Some(b'?'), double_quoted);
 }
 
-/// The same for release 3.5, which lets a backslash protect the byte after it inside of a string:
+/// The same for release 3.5, in which a backslash protects the byte after it inside a string:
 /// both kinds of strings become `?`.
 pub(super) fn quotes_v3_5(text: &mut Vec<u8>) {
     replace(text, Some(b'?'), |text, from| with_escapes(text, from, b'"'));
     replace(text, Some(b'?'), |text, from| with_escapes(text, from, b'\''));
 }
 
-/// Puts `with`, or nothing, in the place of each range that `find` gives. `find` is asked for the
-/// first one at or after a position; it is never empty.
+/// Replaces each range that `find` returns by `with`, or removes it. `find` returns the
+/// first range at or after a position; a range is never empty.
 pub(crate) fn replace(
     text: &mut Vec<u8>,
     with: Option<u8>,
@@ -61,12 +61,13 @@ fn block_comment(text: &[u8], from: usize) -> Option<Range<usize>> {
         .find(|start| text.get(start + 2).is_some_and(|b| *b != b'!'))
         .and_then(|start| {
             let body = start + 3;
-            // Without an end here, a later start has none either.
+            // Without an end here, comments that start later have none either.
             memmem::find(&text[body..], b"*/").map(|n| start..body + n + 2)
         })
 }
 
-/// `--` or `#` and the rest of the line, unless there is a quote in it. The end of the line stays.
+/// `--` or `#` and the rest of the line, unless the line has a quote behind it. The end of the line
+/// stays.
 fn line_comment(text: &[u8], from: usize) -> Option<Range<usize>> {
     let mut at = from;
     loop {
@@ -77,7 +78,7 @@ fn line_comment(text: &[u8], from: usize) -> Option<Range<usize>> {
         }
         let stop = text[at..].iter().position(|b| matches!(b, b'\n' | b'\r' | b'\'' | b'"'));
         match stop.map(|n| at + n) {
-            // Every mark up to the quote is followed by it.
+            // The quote follows every comment mark before it, so continue behind the quote.
             Some(quote) if matches!(text[quote], b'\'' | b'"') => at = quote,
             Some(end) => return Some(at..end),
             None => return Some(at..text.len()),

@@ -3,13 +3,14 @@
 //!
 //! The tool applies one rule after the other to the whole text. One pass gives the same result
 //! because each rule depends only on the following:
-//!  - truth values and numbers are told by the bytes of the text alone, and a number ends before a
-//!    truth value, since those go first;
-//!  - the `x`, `b` or dot before a `?` is looked for in the text (an `X` is not meant, though it is
-//!    written like an `x`), and is gone from the output only if it was part of something else;
-//!  - NULL is looked for in the output, when the byte after it is about to be written: by then a
-//!    digit after it has become `?`, and an `x` between the two has gone;
-//!  - a list is complete when its parenthesis closes, and its elements have all been written.
+//!  - truth values and numbers are recognised by the bytes of the text alone, and a number ends
+//!    before a truth value, since those are replaced first;
+//!  - the `x`, `b` or dot before a `?` is searched for in the text (an `X` does not count, though
+//!    it is written like an `x`), and is missing from the output only if it was part of something
+//!    else;
+//!  - NULL is searched for in the output when the byte after it is about to be written: by then a
+//!    digit after it has become `?`, and an `x` between the two has been removed;
+//!  - a list is complete when its parenthesis closes, and all its elements have been written.
 
 use super::{begins_word, is_space, is_word, skip_space};
 use crate::output::Output;
@@ -20,7 +21,7 @@ use crate::scan;
 enum Class {
     Letter,
     Number,
-    /// White space that is collapsed; a vertical tab is not.
+    /// White space that is collapsed; a vertical tab is not collapsed.
     Space,
     Quote,
     Mark,
@@ -57,10 +58,10 @@ struct Writer<'t, 'o> {
     text: &'t [u8],
     at: usize,
     out: &'o mut Output,
-    /// A parenthesis that may hold a list: where the output ends if it does, and where its elements
+    /// A parenthesis that may hold a list: the end of the output if it does, and where its elements
     /// begin.
     list: Option<(usize, usize)>,
-    /// Where the last `(?+)` ends; lists that follow it belong to it.
+    /// The end of the last `(?+)`; lists that follow it belong to it.
     collapsed: usize,
 }
 
@@ -152,7 +153,7 @@ impl Writer<'_, '_> {
         self.write(b'?');
     }
 
-    /// Letters up to the first byte that is none. A digit may follow; the word then goes on in the
+    /// Reads letters up to the first other byte. If that is a digit, the word continues in the
     /// text, though not in the output.
     #[inline(always)]
     fn word(&mut self) {
@@ -171,7 +172,7 @@ impl Writer<'_, '_> {
         self.out.len += len;
     }
 
-    /// Whether the word from `start` up to here, as `scan::first_bytes` gives it, is TRUE or FALSE.
+    /// Whether the word from `start` to here, given as by `scan::first_bytes`, is TRUE or FALSE.
     #[inline(always)]
     fn truth(&self, start: usize, group: u64) -> bool {
         (group == scan::word("true") || group == scan::word("false"))
@@ -194,7 +195,7 @@ impl Writer<'_, '_> {
         self.out.lower_from(written);
     }
 
-    /// A digit or a sign, and everything after it that can be part of some number.
+    /// Reads a digit or a sign, and everything after it that can be part of a number.
     #[inline(always)]
     fn number(&mut self) {
         let (text, start) = (self.text, self.at);
@@ -226,8 +227,8 @@ impl Writer<'_, '_> {
         self.list = base.map(|base| (base, self.out.len()));
     }
 
-    /// The end of the keyword or list that a list may follow here; white space and commas may stand
-    /// between.
+    /// The end of the keyword or list that a list may follow here; white space and commas may come
+    /// in between.
     fn before_list(&self) -> Option<usize> {
         let written = self.out.written();
         let between = written.iter().rev().take_while(|b| is_space(**b) || **b == b',').count();

@@ -2,17 +2,18 @@
 //!
 //! Every rule below was found by running the installed tool (3.2.1); the experiments are in
 //! `docs/rfcs/0005-fingerprint-compat.md`, under the numbers used here. The tool works on text, not
-//! on tokens, and each rule gets the output of the one before. That is why comments inside of
+//! on tokens, and each rule gets the output of the one before. That is why comments inside
 //! strings vanish, `db2.tbl` becomes `d?tbl`, and a minus between two names is a number.
 //!
 //! Rules, in the order in which they take effect
 //!  1. Answers to whole statements, from the text as it came (`whole`): dumps, the toolkit's own
 //!     statements, administrator commands, CALL. A multi-row INSERT loses all rows but the first.
-//!  2. Block comments go, then comments to the end of the line (`erase`); then USE is answered.
-//!  3. Backslashes with the quote after them go; `"..."`, then `'...'` become `?`.
-//!  4. TRUE and FALSE become `?`. White space at the start and one line feed at the end go.
-//!  5. What looks like a number becomes `?`, wherever it stands (`literals`).
-//!  6. One `x`, `b` or dot right before a `?` goes.
+//!  2. Block comments are removed, then comments to the end of the line (`erase`); then USE is
+//!  answered.
+//!  3. Backslashes are removed with a quote after them; `"..."`, then `'...'` become `?`.
+//!  4. TRUE and FALSE become `?`. White space at the start and one line feed at the end are removed.
+//!  5. Text that looks like a number becomes `?`, wherever it is (`literals`).
+//!  6. One `x`, `b` or dot right before a `?` is removed.
 //!  7. White space becomes one blank, letters lower case, NULL `?`.
 //!  8. Lists after IN, VALUES and VALUE become `(?+)`.
 //!  9. Repeated arms of a UNION become a remark (`repeat`).
@@ -51,7 +52,7 @@ pub(super) enum Release {
     V3_5,
 }
 
-/// Scratch above this is given back after use.
+/// A larger scratch buffer is freed after use.
 const KEPT: usize = 1 << 18;
 
 thread_local! {
@@ -97,7 +98,7 @@ pub(super) fn fingerprint(sql: &[u8], release: Release, out: &mut Vec<u8>) {
     }
 }
 
-/// The name in a CALL, as it is written, where `whole::call` finds one.
+/// The name in a CALL, as written, if `whole::call` finds one.
 pub(super) fn called(sql: &[u8]) -> Option<&[u8]> {
     let call = whole::call(sql)?;
     after_word(call, b"call")

@@ -1,9 +1,9 @@
 //! Rule 9: a SELECT that is repeated after UNION is written once, with a remark.
 //!
-//! Repetition is of text: from `select` to the UNION after which the same text follows, however
-//! many other UNIONs are in between. So each SELECT is tried with each UNION after it, nearest
-//! first. That is quadratic in the number of arms; after `COMPARISONS` the rest stays as it is,
-//! which takes a statement of more than a thousand arms that are all different.
+//! Text is repeated: from `select` to the UNION behind which the same text follows, however
+//! many other UNIONs are in between. So each SELECT is tried with each UNION after it, the nearest
+//! first. That is quadratic in the number of arms. After `COMPARISONS` the rest stays unchanged;
+//! only a statement of more than a thousand different arms reaches that limit.
 
 use super::{begins_word, is_space};
 use crate::output::Output;
@@ -12,7 +12,7 @@ use std::cell::Cell;
 
 const COMPARISONS: usize = 1 << 21;
 
-/// More places of UNIONs than this are given back after use.
+/// A buffer for more places of UNIONs than this is freed after use.
 const KEPT: usize = 1 << 10;
 
 thread_local! {
@@ -55,7 +55,8 @@ pub(super) fn collapse(out: &mut Output, scratch: &mut Vec<u8>) {
             .filter(|union| text[union.next..].starts_with(b"select")),
     );
     let mut work = COMPARISONS;
-    // What was copied to `scratch`, where the next SELECT is looked for, and the first UNION after.
+    // The end of the copied part, where the next SELECT is searched for, and the first UNION after
+    // it.
     let (mut copied, mut from, mut first) = (0, 0, 0);
     while let Some(select) = memmem::find(&text[from..], b"select").map(|n| from + n) {
         from = select + 1;
@@ -92,13 +93,13 @@ pub(super) fn collapse(out: &mut Output, scratch: &mut Vec<u8>) {
 struct Repetition {
     /// The end of the arm that stays.
     arm_end: usize,
-    /// White space and words of the last UNION that goes.
+    /// White space and words of the last UNION that is removed.
     last: std::ops::Range<usize>,
-    /// The end of what goes.
+    /// The end of the removed part.
     end: usize,
 }
 
-/// The shortest repetition of what begins at `select`.
+/// The shortest repetition of the text that begins at `select`.
 fn repetition(
     text: &[u8],
     select: usize,
@@ -135,7 +136,7 @@ fn repetition(
     None
 }
 
-/// Whether `arm` stands at `at` too. A long comparison that fails is paid for by its length.
+/// Whether `arm` is also at `at`. A long comparison that fails costs `work` by its length.
 fn repeats(text: &[u8], at: usize, arm: &[u8], work: &mut usize) -> bool {
     let Some(other) = text.get(at..at + arm.len()) else { return false };
     // Most arms differ near the start or the end.

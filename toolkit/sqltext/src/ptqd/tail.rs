@@ -1,4 +1,4 @@
-//! Rule 10: LIMIT and ORDER BY, in what has been written. Both look at the first place only.
+//! Rule 10: LIMIT and ORDER BY in the output. Both look only at the first place.
 
 use super::{begins_word, is_space};
 use crate::output::Output;
@@ -21,13 +21,13 @@ pub(super) fn limit(out: &mut Output) {
     }
 }
 
-/// ` asc` goes wherever it follows `order by `, even from the front of a longer word, but one byte
-/// always stays between two that go.
+/// Removes ` asc` wherever it follows `order by `, even from the front of a longer word; but one
+/// byte always stays between two removals.
 pub(super) fn order_by(out: &mut Output) {
     let words = b"order by ";
     let Some(at) = find(out.written(), words) else { return };
     let text = &mut out.bytes[..out.len];
-    // What is before `kept` stays where it is; `read` is where the rest begins.
+    // Bytes before `kept` stay in place; the rest begins at `read`.
     let mut kept = at + words.len();
     let mut read = kept;
     let mut from = read;

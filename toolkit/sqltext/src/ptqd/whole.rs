@@ -21,8 +21,8 @@ pub(super) fn answer(sql: &[u8], out: &mut Vec<u8>) -> bool {
     true
 }
 
-/// Whether there is a comment `/*db.table:1/2*/` anywhere, strings included: word, dot, word,
-/// colon, one digit, slash, one digit, and not a byte more.
+/// Whether there is a comment `/*db.table:1/2*/` anywhere, strings included: exactly word, dot,
+/// word, colon, one digit, slash, one digit.
 fn names_a_chunk(sql: &[u8]) -> bool {
     let word = |at: usize| at + sql[at..].iter().take_while(|b| is_word(**b)).count();
     memmem::find_iter(sql, b"/*").any(|comment| {
@@ -41,8 +41,8 @@ fn names_a_chunk(sql: &[u8]) -> bool {
     })
 }
 
-/// `CALL name` with what stands between them, if a parenthesis follows without white space in
-/// between; the last one, if there are several.
+/// The last `CALL name`, with the text between the two, if a parenthesis follows without white
+/// space.
 pub(super) fn call(sql: &[u8]) -> Option<&[u8]> {
     let sql = &sql[skip_space(sql, 0)..];
     let name = after_word(sql, b"call")?;
@@ -66,14 +66,14 @@ fn split_lower<const N: usize>(text: &[u8]) -> Option<([u8; N], &[u8])> {
     Some((head.map(|b| b.to_ascii_lowercase()), rest))
 }
 
-/// Where an `INSERT [IGNORE] INTO` or `REPLACE [IGNORE] INTO` of several rows ends after the first,
-/// the length of `sql` for anything else. A row ends where `), (` stands, whatever it is a part of.
+/// Where an `INSERT [IGNORE] INTO` or `REPLACE [IGNORE] INTO` of several rows ends after the first
+/// row; the length of `sql` for anything else. A row ends at `), (`, whatever that is part of.
 pub(super) fn first_row(sql: &[u8]) -> usize {
     first_row_end(sql).unwrap_or(sql.len())
 }
 
 fn first_row_end(sql: &[u8]) -> Option<usize> {
-    // Between the verb and IGNORE stands one blank.
+    // Exactly one blank between the verb and IGNORE.
     let rest = ["insert ignore", "replace ignore", "insert", "replace"]
         .iter()
         .find_map(|words| after_word(sql, words.as_bytes()))?;
@@ -82,7 +82,7 @@ fn first_row_end(sql: &[u8]) -> Option<usize> {
         return None;
     }
     let offset = sql.len() - rest.len();
-    // One byte, whatever it is, stands between INTO and VALUES.
+    // Exactly one byte, whatever it is, between INTO and VALUES.
     let list = memchr::memchr2_iter(b'v', b'V', rest).skip_while(|at| *at == 0).find_map(|at| {
         let end = at + b"values".len();
         if !rest.get(at..end)?.eq_ignore_ascii_case(b"values") {

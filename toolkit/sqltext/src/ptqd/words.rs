@@ -1,6 +1,6 @@
-//! White space and words of that tool (PT1).
+//! White space and words as pt-query-digest defines them (PT1).
 
-/// White space in the widest sense the tool has.
+/// White space in the widest sense that the tool uses.
 #[inline]
 pub(crate) fn is_space(b: u8) -> bool {
     matches!(b, b' ' | b'\t'..=b'\r')
@@ -12,7 +12,7 @@ pub(crate) fn is_word(b: u8) -> bool {
     b.is_ascii_alphanumeric() || b == b'_'
 }
 
-/// Whether no word reaches up to `at` from before.
+/// Whether no word extends from before to `at`.
 #[inline]
 pub(crate) fn begins_word(text: &[u8], at: usize) -> bool {
     at == 0 || !is_word(text[at - 1])
@@ -28,7 +28,8 @@ pub(crate) fn skip_space(text: &[u8], at: usize) -> usize {
 /// `text` begins with something else.
 pub(crate) fn after_word<'a>(text: &'a [u8], word: &[u8]) -> Option<&'a [u8]> {
     let (head, rest) = text.split_at_checked(word.len())?;
-    // First: a caller that tries every position must not scan the same white space each time.
+    // Compared first: a caller that tries every position must not scan the same white space each
+    // time.
     if !head.eq_ignore_ascii_case(word) {
         return None;
     }

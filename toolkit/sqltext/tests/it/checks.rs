@@ -1,5 +1,5 @@
-//! What holds for any bytes as a statement. The tests here and those of the crates above call it, and so do
-//! the targets in `fuzz/` at the root of the repository.
+//! Checks that hold for any bytes as a statement. The tests here, those of dependent crates and
+//! the targets in `fuzz/` at the root of the repository call them.
 
 use frond_sqltext::{
     class_hash, distill, fingerprint_with, redact, shorten, tables, ClassId, Dialect, SqlMode,
@@ -13,7 +13,7 @@ pub const MODES: [SqlMode; 4] = [
     SqlMode { ansi_quotes: true, no_backslash_escapes: true },
 ];
 
-/// A statement: everything that is ever done with one.
+/// Does everything that is ever done with a statement.
 pub fn statement(sql: &[u8]) {
     let mut out = b"left over".to_vec();
     let mut found = Vec::new();

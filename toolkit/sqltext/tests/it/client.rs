@@ -1,4 +1,4 @@
-//! As much of the client's side of the protocol as a test needs to send exactly the bytes it wants, prepared statements
+//! The part of the client protocol that a test needs to send exact bytes, prepared statements
 //! included; and a private server.
 
 use std::io::{Read, Write};
@@ -36,7 +36,7 @@ impl Client {
         stream.set_read_timeout(Some(Duration::from_secs(120)))?;
         let mut client = Client { stream, sequence: 0 };
         client.packet()?;
-        // Long password, long flags, a database, 4.1's protocol, transactions, 4.1's login, plugins.
+        // Long password, long flags, database, protocol 4.1, transactions, login of 4.1, plugins.
         let capabilities: u32 = 0x1 | 0x4 | 0x8 | 0x200 | 0x2000 | 0x8000 | 0x8_0000;
         let mut login = capabilities.to_le_bytes().to_vec();
         login.extend((1_u32 << 30).to_le_bytes());
@@ -95,7 +95,7 @@ impl Client {
         self.send(&[&[number], body].concat()).unwrap();
     }
 
-    /// Reads packets to the one that ends a list; gives how many came before it.
+    /// Reads packets up to the one that ends a list; returns their number without the last.
     fn list(&mut self) -> u64 {
         let mut count = 0;
         loop {
@@ -126,21 +126,21 @@ impl Client {
     pub fn query(&mut self, sql: &[u8]) -> Answer {
         self.command(3, sql);
         let answer = self.answer();
-        // Procedures' results are followed by one more answer.
+        // The results of a procedure are followed by one more answer.
         if sql.starts_with(b"call ") && answer.error == 0 && answer.rows > 0 {
             self.answer();
         }
         answer
     }
 
-    /// A statement that has to succeed.
+    /// Runs a statement that must succeed.
     pub fn run(&mut self, sql: &str) -> Answer {
         let answer = self.query(sql.as_bytes());
         assert_eq!(answer.error, 0, "{sql}");
         answer
     }
 
-    /// Prepares a statement; gives its number.
+    /// Prepares a statement; returns its number.
     pub fn prepare(&mut self, sql: &[u8]) -> u32 {
         self.command(0x16, sql);
         let packet = self.packet().unwrap();
@@ -188,7 +188,7 @@ impl Client {
         assert_eq!(self.answer().error, 0);
     }
 
-    /// When it is answered the log of what came before is written.
+    /// Waits for an answer: by then the log of earlier statements is written.
     pub fn ping(&mut self) {
         self.command(0x0e, b"");
         self.answer();
@@ -211,14 +211,14 @@ fn length(bytes: &[u8]) -> u64 {
     }
 }
 
-/// A server of a test's own, on a socket only.
+/// A private server for a test, which listens on a socket only.
 pub struct Server {
     child: Child,
     pub socket: PathBuf,
 }
 
 impl Server {
-    /// Starts one with its data in `home`, which is empty.
+    /// Starts a server with its data in `home`, which must be empty.
     pub fn start(home: &Path, options: &[&str]) -> Result<Server, String> {
         let data = home.join("data");
         let user = format!("--user={}", std::env::var("USER").unwrap_or("root".into()));
@@ -226,14 +226,14 @@ impl Server {
             .args(["--no-defaults", &user, "--auth-root-authentication-method=normal"])
             .args(["--skip-test-db", "--innodb-log-file-size=8M"])
             .arg(format!("--datadir={}", data.display()))
-            // Servers that share one, and that is one, delete each other's files.
+            // This is the directory for temporary files: servers that share one delete each other's files.
             .env("TMPDIR", home)
             .output()
             .map_err(|e| e.to_string())?;
         if !made.status.success() {
             return Err(String::from_utf8_lossy(&made.stderr).into_owned());
         }
-        // A path of a socket is at most 107 bytes long.
+        // The path of a socket is at most 107 bytes long.
         let socket = home.join("s");
         let log = std::fs::File::create(home.join("log")).map_err(|e| e.to_string())?;
         let child = Command::new("mariadbd")

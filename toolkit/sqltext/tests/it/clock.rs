@@ -1,10 +1,10 @@
-//! The processor's time, for tests of how long something takes.
+//! Processor time, for tests that limit the time of something.
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-/// What this thread has had of the processor so far, where the system tells; else a clock on the wall.
-/// Other processes make a difference to the latter only.
+/// Processor time of this thread so far, if the system reports it; else wall-clock time.
+/// Only the latter depends on other processes.
 pub fn clock() -> Duration {
     static BEGAN: OnceLock<Instant> = OnceLock::new();
     let told = std::fs::read_to_string("/proc/thread-self/schedstat").ok();

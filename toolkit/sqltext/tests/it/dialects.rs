@@ -1,4 +1,4 @@
-//! Answers of another tool, as it gave them: of a MariaDB 10.11 server.
+//! Answers of another tool, recorded from a MariaDB 10.11 server.
 
 use frond_sqltext::{fingerprint, Dialect};
 

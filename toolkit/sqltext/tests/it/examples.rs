@@ -114,12 +114,12 @@ fn equal_arms_of_a_case_are_written_once() {
             "update t set a = case when (t.id = 1) then 5 when (t.id = 2) then 6 else a end, b = case when t.id=1 then 5 end",
             "update t set a = case when (t.id = ?) then ? else a end, b = case when t.id = ? then ? end",
         ),
-        // Only what is equal, and what follows each other.
+        // Only arms that are equal and adjoining.
         (
             "select case a when 1 then b when 2 then c when 3 then c when 4 then b end",
             "select case a when ? then b when ? then c when ? then b end",
         ),
-        // Inside each other, and in parentheses.
+        // Nested, and in parentheses.
         (
             "select case a when 1 then case b when 1 then 2 when 3 then 4 end when 2 then case b when 9 then 9 end else 0 end",
             "select case a when ? then case b when ? then ? end else ? end",
@@ -128,7 +128,7 @@ fn equal_arms_of_a_case_are_written_once() {
             "select case when a in (select case b when 1 then 2 when 2 then 3 end from c) then 1 when 5 then 6 when 7 then 8 end",
             "select case when a in(select case b when ? then ? end from c) then ? when ? then ? end",
         ),
-        // Columns of these names are none of it.
+        // Columns with these names do not belong to a CASE.
         ("select t.when, t.end, end from t", "select t.when, t.end, end from t"),
         // END and others are not reserved; arms behind one of them belong to their own CASE.
         (
@@ -140,7 +140,7 @@ fn equal_arms_of_a_case_are_written_once() {
     ] {
         assert_eq!(frond(sql), expected, "{sql}");
     }
-    // Other tools' dialects are theirs.
+    // The dialects of other tools keep these arms.
     let two = "update t set a = case id when 1 then 2 when 3 then 4 end";
     for dialect in Dialect::ALL.into_iter().filter(|d| *d != Dialect::Frond) {
         let mut out = Vec::new();
@@ -150,7 +150,7 @@ fn equal_arms_of_a_case_are_written_once() {
     }
 }
 
-/// How many arms there are, what stands in them and how it is spaced makes no other class.
+/// The number of arms, their contents and their spacing do not change the class.
 #[test]
 fn a_generated_case_is_one_class_whatever_its_length() {
     let mut random = Random::new(11);
@@ -201,7 +201,7 @@ fn lists_tuples_limits_and_repeated_arms_are_collapsed() {
         ("select 1 from t where (a, b) in ((1,2),(3,4))", "select ? from t where (a, b) in((?+))"),
         ("select 1 from t where a in (1, b)", "select ? from t where a in(?, b)"),
         ("select 1 from t where a in (select 2)", "select ? from t where a in(select ?)"),
-        // As MariaDB logs values of prepared statements.
+        // Values of prepared statements, as MariaDB logs them.
         ("select 1 from t where a in (DATE'2026-01-01', 'x')", "select ? from t where a in(?+)"),
         ("insert into t values (1, TIMESTAMP '2026-01-01 00:00:00')", "insert into t values(?+)"),
         ("insert into t values (1,2)", "insert into t values(?+)"),
@@ -226,7 +226,7 @@ fn lists_tuples_limits_and_repeated_arms_are_collapsed() {
     }
 }
 
-/// As captures, processlists and `performance_schema` have long statements.
+/// Truncated statements, as captures, processlists and `performance_schema` have them.
 #[test]
 fn where_a_list_is_cut_off_makes_no_other_class() {
     for (head, list, expected) in [
@@ -253,7 +253,7 @@ fn where_a_list_is_cut_off_makes_no_other_class() {
             assert_eq!(frond(&cut), expected, "{cut}");
         }
     }
-    // Nothing of the list is there yet, or it was none.
+    // The list is still empty, or was not a list.
     assert_eq!(frond("select a from t where b in ("), "select a from t where b in(");
     assert_eq!(frond("select a from t where b in (c, 1"), "select a from t where b in(c, ?");
 }

@@ -1,6 +1,6 @@
 //! The behaviour of pt-query-digest, experiment by experiment: the tables of the document that
 //! describes it hold for our code, and for the tool where it is installed. Then each of its errors
-//! by name, so that none is repaired: class ids depend on them.
+//! by name, so that nobody repairs one: class ids depend on them.
 
 use crate::peers::answers;
 use frond_sqltext::{distill, fingerprint, Dialect};

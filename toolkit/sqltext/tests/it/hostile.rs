@@ -58,7 +58,7 @@ fn different_arms(union: &str) -> Vec<u8> {
         if sql.len() > 1 << 20 {
             break;
         }
-        // Letters, since digits are all one.
+        // Letters, since all digits are one.
         let name: String = (0..5).map(|at| char::from(b'g' + (n >> (4 * at) & 15) as u8)).collect();
         sql.push_str(if n == 0 { "" } else { union });
         sql.push_str("select ");
@@ -243,7 +243,8 @@ fn a_large_insert_is_not_read_row_by_row() {
         }
         let each = clock().saturating_sub(start) / 100;
         assert_eq!(out, expected, "{dialect}");
-        // The dialect of pt-query-digest has to search all of it for that toolkit's own comments.
+        // The dialect of pt-query-digest has to search the whole text for the toolkit's own
+        // comments.
         let limit = if dialect == Dialect::Frond { 2 } else { 50 };
         assert!(each < Duration::from_millis(limit), "{dialect}: {each:?} for 7 MB");
     }

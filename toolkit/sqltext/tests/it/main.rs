@@ -1,4 +1,4 @@
-//! Classes of statements: what the dialects make of them, beside the tools whose answers they give.
+//! Classes of statements in every dialect, compared with the tools that the dialects imitate.
 // Helpers of tests may fail loudly, read files and look at the clock.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 

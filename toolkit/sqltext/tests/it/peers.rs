@@ -1,4 +1,4 @@
-//! Equality with the tools whose dialects we speak, run beside ours on the same statements.
+//! Equality with the tools whose dialects we imitate, run beside ours on the same statements.
 //!
 //! Without pt-query-digest (`apt-get install percona-toolkit`) these tests say so and pass.
 
@@ -12,8 +12,8 @@ use std::process::{Command, Stdio};
 
 const TOOL: &str = "/usr/bin/pt-query-digest";
 
-/// Loads the tool without running it and answers records, each a length and bytes. A statement
-/// that the tool fails on is answered by `FAILED`.
+/// Loads the tool without running it, and answers records, each a length and bytes. If the tool
+/// fails on a statement, the answer is `FAILED`.
 const ANSWER: &str = r#"
     my ($tool, $what) = @ARGV;
     { local @ARGV; require $tool; }
@@ -76,7 +76,7 @@ fn compare(what: &str, statements: &[Vec<u8>], ours: impl Fn(&[u8], &mut Vec<u8>
     compare_most(what, statements, 0, ours);
 }
 
-/// The same, except for `allowed` of them.
+/// The same, except for up to `allowed` statements.
 fn compare_most(
     what: &str,
     statements: &[Vec<u8>],
@@ -146,7 +146,7 @@ fn distilled_forms_of_ordinary_statements_are_those_of_pt_query_digest() {
     compare("distill", &statements, distill);
 }
 
-/// In text that is no SQL some words are two things at once; one in a thousand may differ.
+/// In text that is not SQL some words have two meanings at once; one in a thousand may differ.
 #[test]
 fn distilled_forms_of_nonsense_are_nearly_always_those_of_pt_query_digest() {
     let mut random = Random::new(6);
@@ -158,7 +158,7 @@ fn distilled_forms_of_nonsense_are_nearly_always_those_of_pt_query_digest() {
     compare_most("distill", &statements, statements.len() / 1000, distill);
 }
 
-/// The digests a server gives: a private one, or that of `FROND_SOCKET` (it needs
+/// The digests of a server: a private one, or that of `FROND_SOCKET` (it needs
 /// `--performance-schema`). Statements fail because tables are missing, but they still have
 /// digests.
 #[test]
@@ -188,7 +188,7 @@ fn digests_are_those_of_a_mariadb_server() {
         String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap()
     };
     let table = "performance_schema.events_statements_summary_by_digest";
-    // Texts that the client does not send, or that occur only in logs, have no digests in a server.
+    // Texts that the client does not send, or that occur only in logs, have no digest in a server.
     let is_sent = |sql: &&str| {
         let word = sql.split(' ').next().unwrap_or_default();
         !["use", "administrator"].iter().any(|no| word.eq_ignore_ascii_case(no))

@@ -1,12 +1,12 @@
 //! Statements to test with: real ones from a corpus, if it is there, and made ones.
 //!
-//! The corpus is a checkout's neighbour, `../shared/corpus/percona-toolkit`, or wherever
-//! `FROND_QUERYLOG_CORPUS` says. It is not part of the project; tests without it say so and go on with made
-//! statements.
+//! The corpus is `../shared/corpus/percona-toolkit` beside the checkout, or the directory that
+//! `FROND_QUERYLOG_CORPUS` names. It is not part of the project; tests without it say so and continue with
+//! made statements.
 
 use std::path::{Path, PathBuf};
 
-/// A small generator of random numbers: the same seed, the same statements.
+/// A small generator of random numbers; the same seed gives the same statements.
 pub struct Random(u64);
 
 impl Random {
@@ -211,7 +211,7 @@ pub fn made(random: &mut Random) -> Vec<u8> {
     sql
 }
 
-/// Bytes that mean something to somebody, in any order.
+/// Significant bytes in any order.
 pub fn text(random: &mut Random) -> Vec<u8> {
     let alphabet: &[u8] = match random.below(5) {
         0 => b"'\"`\\-#/*!() ,;.?@:=x1aN\n",
@@ -254,7 +254,7 @@ const VALUES: &[&str] = &[
     "'a\\'b'",
 ];
 
-/// A list of what `one` makes.
+/// A list whose elements `one` makes.
 fn several(random: &mut Random, between: &str, one: impl Fn(&mut Random) -> String) -> String {
     let parts: Vec<_> = (0..1 + random.below(3)).map(|_| one(random)).collect();
     parts.join(between)
@@ -342,7 +342,7 @@ pub fn ordinary(random: &mut Random) -> Vec<u8> {
     sql.into_bytes()
 }
 
-/// `sql` with a few accidents.
+/// `sql` with a few random changes.
 pub fn mutated(sql: &[u8], random: &mut Random) -> Vec<u8> {
     let mut sql = sql[..sql.len().min(4000)].to_vec();
     for _ in 0..1 + random.below(5) {
@@ -363,7 +363,7 @@ pub fn mutated(sql: &[u8], random: &mut Random) -> Vec<u8> {
     sql
 }
 
-/// Where the corpus is, if it is.
+/// The directory of the corpus, if it exists.
 pub fn corpus_directory() -> Option<PathBuf> {
     let path = match std::env::var_os("FROND_QUERYLOG_CORPUS") {
         Some(path) => PathBuf::from(path),
@@ -374,8 +374,8 @@ pub fn corpus_directory() -> Option<PathBuf> {
     path.is_dir().then_some(path)
 }
 
-/// The statements of the corpus' text logs: what stands between header lines, whole and in parts.
-/// Empty, with a remark, without a corpus.
+/// The statements of the corpus' text logs: the text between header lines, whole and in parts.
+/// Without a corpus, empty, with a remark.
 pub fn corpus() -> Vec<Vec<u8>> {
     let Some(directory) = corpus_directory() else {
         eprintln!("skipped: no corpus");

@@ -146,7 +146,7 @@ fn a_recording_is_read_as_it_was_written() {
     }
     assert_eq!(recording::read(&mut &bytes[..]).unwrap(), all);
     assert!(!String::from_utf8_lossy(&bytes).contains("password"));
-    // Cut anywhere: what is whole is read, or it is said that there is nothing.
+    // Cut at any byte: whole lines are read, or the error says that there are none.
     for cut in (0..bytes.len()).step_by(97) {
         match recording::read(&mut &bytes[..cut]) {
             Ok(read) => assert!(read == all[..read.len()], "{cut}"),

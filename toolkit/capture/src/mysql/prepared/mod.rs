@@ -1,8 +1,8 @@
 //! Prepared statements of a connection, and the text of their executions with the values filled in.
 //!
-//! A value's type is sent with the first execution and may be left out later; a value may be sent
-//! before, in pieces ("long data"). Placeholders are found in the text as the server finds them:
-//! not within strings, quoted names and comments.
+//! A value's type is sent with the first execution and may be left out later. A value may be sent
+//! in pieces before the execution ("long data"). Placeholders are found in the text as the server
+//! finds them: not within strings, quoted names and comments.
 //!
 //! Invariants
 //!
@@ -10,7 +10,7 @@
 //!   [`MOST_LONG`] of long data. Statements beyond that are forgotten, and their executions have no
 //!   text.
 //! - PS2. If the number of placeholders or a value does not fit the packet, the text keeps its `?`: a
-//!   wrong value is worse than none.
+//!   wrong value is worse than no value.
 
 mod placeholders;
 mod statement;
@@ -42,7 +42,7 @@ impl Statements {
         *self = Statements::default();
     }
 
-    /// Bytes of memory, about.
+    /// Approximate memory in bytes.
     pub(super) fn bytes(&self) -> usize {
         self.text_bytes + self.long_bytes + self.by_id.len() * std::mem::size_of::<Statement>()
     }
@@ -58,7 +58,7 @@ impl Statements {
     pub(super) fn prepared(&mut self, id: u32, text: &[u8]) {
         self.close(id);
         self.last = Some(id);
-        // An execution before it had a number has already set its types.
+        // An execution that came before the number was known has already set its types.
         if let Some(promised) = self.by_id.remove(&LAST_PREPARED) {
             if promised.text[..] == *text {
                 self.by_id.insert(id, promised);
@@ -84,7 +84,7 @@ impl Statements {
         }
     }
 
-    /// The number meant by `id`.
+    /// Resolves `id`, which may mean the statement prepared last, to a number.
     pub(super) fn resolve(&self, id: u32) -> u32 {
         if id == LAST_PREPARED && !self.by_id.contains_key(&LAST_PREPARED) {
             self.last.unwrap_or(id)
@@ -100,9 +100,9 @@ impl Statements {
         }
     }
 
-    /// Some of the client's packets were lost: perhaps types, perhaps parts of long data. No
-    /// values are shown until they must be whole again. Nor is it known which statement was prepared
-    /// last.
+    /// Some of the client's packets were lost, perhaps types or parts of long data. No values are
+    /// shown until the state is certainly whole again. It is also unknown which statement was
+    /// prepared last.
     pub(super) fn doubt(&mut self) {
         self.close(LAST_PREPARED);
         self.last = None;
@@ -124,14 +124,14 @@ impl Statements {
         }
     }
 
-    /// Takes the data that were sent before the current execution.
+    /// Takes the long data that were sent before the current execution.
     pub(super) fn take_ahead(&mut self, id: u32) -> Ahead {
         let id = self.resolve(id);
         self.by_id.get_mut(&id).map_or(Ahead::default(), |s| std::mem::take(&mut s.ahead))
     }
 
-    /// A piece of a value that comes ahead of the execution, in packets of `size` bytes. `payload` is
-    /// what was kept of them behind the command byte.
+    /// Handles a piece of a value that is sent before the execution, in packets of `size` bytes.
+    /// `payload` is the kept part of them behind the command byte.
     pub(super) fn long_data(&mut self, payload: &[u8], size: u64) {
         let mut cursor = Cursor::new(payload);
         let (Some(id), Some(parameter)) = (cursor.u32(), cursor.u16()) else { return };
@@ -152,9 +152,9 @@ impl Statements {
         }
     }
 
-    /// Appends the text of an execution to `out`, at most `limit` bytes; `payload` is the packet
-    /// behind its command byte, `query_attributes`: whether these are in use, if that is known.
-    /// `false`: the statement is not known.
+    /// Appends the text of an execution to `out`, at most `limit` bytes. `payload` is the packet
+    /// behind its command byte. `query_attributes`: whether they are in use, if that is known.
+    /// Returns `false` if the statement is unknown.
     pub(super) fn execution(
         &mut self,
         payload: &[u8],

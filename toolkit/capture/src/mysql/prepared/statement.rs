@@ -1,13 +1,14 @@
-//! One prepared statement: its text, its known parameters, and its executions' text.
+//! One prepared statement: its text, what is known of its parameters, and the text of its
+//! executions.
 
 use super::placeholders::placeholders;
 use super::value::{quote, value};
 use crate::mysql::cursor::Cursor;
 
-/// Long data that was sent for the next execution.
+/// Long data sent ahead of the next execution.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::mysql) struct Ahead {
-    /// Bytes of its packets.
+    /// Bytes of the packets that carried it.
     pub packets: u64,
     /// Bytes of values that were not kept.
     pub dropped: u64,
@@ -21,7 +22,7 @@ pub(super) struct Statement {
     pub types: Vec<u16>,
     pub long: Vec<(u16, Vec<u8>)>,
     pub ahead: Ahead,
-    /// Something may have been sent for the next execution that was not seen.
+    /// Something may have been sent for the next execution that the capture missed.
     pub doubtful: bool,
 }
 
@@ -52,8 +53,8 @@ impl Statement {
         let flags = cursor.u8()?;
         let _iterations = cursor.u32()?;
         let mut count = self.marks.len();
-        // With query attributes the packet says how many values follow, the attributes' last.
-        // A client that can send them says so in the flags.
+        // With query attributes the packet says how many values follow; those of the attributes
+        // come last. A client that can send them sets this bit in the flags.
         let counted = flags & 8 != 0;
         let named = query_attributes.map_or(counted, |agreed| agreed && (count > 0 || counted));
         if named && counted {
@@ -65,7 +66,8 @@ impl Statement {
         }
         let nulls = cursor.bytes(count.div_ceil(8))?;
         if cursor.u8()? != 0 {
-            // As many types as the packet has room for, so a false count cannot allocate.
+            // At most as many types as the packet has room for, so a false count cannot allocate
+            // much.
             if count > cursor.rest().len() / 2 {
                 return None;
             }
@@ -85,7 +87,7 @@ impl Statement {
         }
         for index in 0..self.marks.len() {
             out.extend_from_slice(self.before(index));
-            // Long data count even if the packet says NULL, as with some clients.
+            // Long data take precedence even if the packet says NULL, as some clients send it.
             let ahead = self.long.iter().find(|(p, _)| usize::from(*p) == index);
             if let Some((_, value)) = ahead {
                 quote(value, out);

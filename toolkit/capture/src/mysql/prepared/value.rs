@@ -1,4 +1,4 @@
-//! Values of the binary protocol in SQL's notation.
+//! Writes values of the binary protocol in SQL's notation.
 
 use crate::mysql::cursor::Cursor;
 use std::io::Write;

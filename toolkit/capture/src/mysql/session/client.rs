@@ -23,7 +23,7 @@ impl Session {
         }
     }
 
-    /// Where the client's position is not known: checks whether a segment begins with a command.
+    /// While the client's position is unknown: checks whether a segment begins with a command.
     #[cold]
     fn find_request(&mut self, bytes: &[u8], piece: Piece, output: &mut Output<'_>) -> bool {
         if recognise::is_tls(bytes) {
@@ -49,14 +49,14 @@ impl Session {
         found
     }
 
-    /// Whether a command begins with these bytes, or a login; if so, its packets are read from here
-    /// on.
+    /// Checks whether these bytes begin with a command or a login; if so, packets are read from
+    /// here on.
     fn begins_here(&mut self, bytes: &[u8], piece: Piece) -> bool {
         let plain = self.requests.unpacker.is_none();
         if plain && recognise::is_command(bytes) {
-            // As ordinary packets.
+            // Read as ordinary packets.
         } else if plain && piece.at == ORIGIN && self.is_login(bytes) {
-            // The greeting is lost, the login is not.
+            // The greeting was lost, but not the login.
             self.phase = Phase::Login;
         } else if self.may_be_compressed() || !plain {
             let Some(method) = recognise::compressed_command(bytes) else { return false };
@@ -72,7 +72,8 @@ impl Session {
         true
     }
 
-    /// Compression is agreed at the beginning of a connection, which may not be known.
+    /// Whether the connection may be compressed. That is agreed at its beginning, which may be
+    /// unknown.
     fn may_be_compressed(&self) -> bool {
         self.capabilities.is_none()
             && self.agreed(capability::COMPRESS | capability::COMPRESS_ZSTD) != Some(false)
@@ -86,7 +87,7 @@ impl Session {
                 .is_some_and(|l| l.capabilities & capability::PROTOCOL_41 != 0)
     }
 
-    /// One packet; `end` is what is known of the place behind it.
+    /// Handles one packet; `end` describes the position behind it.
     #[inline]
     pub(super) fn client_packet(
         &mut self,
@@ -102,7 +103,7 @@ impl Session {
             Phase::Silent => return,
         }
         if let Some((first, mut gathered, size)) = self.command.take() {
-            // The rest of a command longer than a packet can be.
+            // The rest of a command that is longer than a packet.
             if header.sequence != first.sequence.wrapping_add(1) && !self.compressed {
                 self.command = Some((first, gathered, size));
                 return self.lose_requests(output);
@@ -131,7 +132,7 @@ impl Session {
         self.request(header, payload, size, end, output);
     }
 
-    /// A packet that belongs to an exchange under way: the client's file, a step of a login.
+    /// Handles a packet of an exchange under way: the client's file, or a step of a login.
     fn reply(&mut self, header: Header, end: Piece) {
         match self.pending.front_mut() {
             Some(front) => {
@@ -139,12 +140,12 @@ impl Session {
                 front.size += u64::from(header.length) + 4;
                 front.end = end.at;
             }
-            // The answer to a lost request asked for it.
+            // A lost request led to this packet.
             None => self.requests.synced = false,
         }
     }
 
-    /// One whole command. `header.sequence` is that of its last packet.
+    /// Handles one whole command. `header.sequence` is that of its last packet.
     fn request(
         &mut self,
         header: Header,
@@ -155,7 +156,7 @@ impl Session {
     ) {
         let command = payload.first().and_then(|b| Command::from_byte(*b));
         let Some(command) = command else {
-            // Not a command: the position is lost.
+            // This is not a command: the position is lost.
             if header.torn {
                 output.partial();
             }
@@ -174,15 +175,15 @@ impl Session {
         request.expect = (!self.compressed).then(|| header.sequence.wrapping_add(1));
         request.ambiguous = header.torn;
         self.describe(&mut request, payload, header.torn, output.options);
-        // Behind others it waits its turn.
+        // Behind other requests it waits for its turn.
         if !command.is_answered() && self.pending.is_empty() {
             return self.give_out(request, End::Unanswered, output);
         }
         self.queue(request, output);
     }
 
-    /// Sets the request's kind and text. `payload` is the request as far as it was
-    /// kept, `torn`: as far as it was seen.
+    /// Sets the request's kind and text. `payload` is the kept part of the request;
+    /// `torn`: only a part of the request was captured.
     pub(super) fn describe(
         &mut self,
         request: &mut Request,
@@ -201,14 +202,14 @@ impl Session {
         match request.command {
             Command::Query | Command::Prepare => {
                 request.sql_size += missing;
-                // More of it than this would not have been kept, either.
+                // The lost part is no problem where it would not have been kept anyway.
                 request.partial = torn && request.sql.len() < options.longest_statement;
             }
             Command::Execute | Command::BulkExecute if missing > 0 => {
                 // The values are about as long in the text as they are in the packet.
                 request.sql_size = request.sql_size.max(length);
                 if torn {
-                    // It may have had types of values.
+                    // The lost part may have had types of values.
                     self.statements.doubt();
                 }
             }
@@ -218,7 +219,7 @@ impl Session {
             request.command,
             Command::Execute | Command::BulkExecute | Command::Close | Command::Reset
         );
-        // The number of its statement was not seen.
+        // The number of the statement was not captured.
         request.partial |= numbered && torn && body.len() < 4;
     }
 
@@ -293,7 +294,8 @@ impl Session {
         }
     }
 
-    /// An execution of "the statement prepared last" may come before the answer that numbers it.
+    /// An execution of "the statement prepared last" may come before the answer that gives its
+    /// number.
     fn promise_last(&mut self) {
         let last = self.pending.iter().rev().find(|r| r.command == Command::Prepare);
         if let Some(prepare) = last {
@@ -326,7 +328,7 @@ fn without_attributes(body: &[u8], agreed: Option<bool>) -> &[u8] {
     }
 }
 
-/// What follows `count` attributes that are all strings, as drivers send them.
+/// The bytes behind `count` attributes that are all strings, as drivers send them.
 fn after_attributes(body: &[u8], count: usize) -> Option<&[u8]> {
     let mut cursor = Cursor::new(body.get(2..)?);
     let nulls = cursor.bytes(count.div_ceil(8))?;

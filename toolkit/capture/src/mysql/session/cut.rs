@@ -15,7 +15,7 @@ impl Session {
         }
     }
 
-    /// Bytes of a side whose place is known, as they were sent.
+    /// Handles bytes of a side, as they were sent, whose position is known.
     #[inline]
     pub(super) fn unpack(
         &mut self,
@@ -50,7 +50,7 @@ impl Session {
         }
     }
 
-    /// Bytes of the protocol. `end`: the position behind them where that does not follow from
+    /// Handles bytes of the protocol. `end`: the position behind them where it does not follow from
     /// their number, because they were compressed.
     #[inline]
     fn cut(
@@ -62,7 +62,7 @@ impl Session {
         output: &mut Output<'_>,
     ) {
         let limit = match side {
-            // The command's byte comes before the statement.
+            // One more byte, because the command's byte comes before the statement.
             Side::Client => output.options.longest_statement + 1,
             Side::Server => HEAD,
         };
@@ -95,7 +95,7 @@ impl Session {
         }
     }
 
-    /// The first bytes of a packet are there.
+    /// The first bytes of a packet have arrived.
     #[inline]
     fn header(&mut self, side: Side, header: Header, output: &mut Output<'_>) {
         match side {
@@ -104,7 +104,7 @@ impl Session {
         }
     }
 
-    /// A packet is there; `end` is what is known of the place behind it.
+    /// A packet is complete; `end` describes the position behind it.
     #[inline]
     fn packet(
         &mut self,

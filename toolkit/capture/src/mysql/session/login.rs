@@ -22,7 +22,8 @@ impl Session {
                 return;
             }
         }
-        // An error instead (too many connections, host not allowed) is a failed connection.
+        // An error in place of the greeting (too many connections, host not allowed) is a failed
+        // connection.
         let mut answer = Answer::to_login();
         let verdict = answer.packet(header.length, payload, &mut self.dialect);
         if verdict == Verdict::Done && answer.error.is_some() {
@@ -41,7 +42,7 @@ impl Session {
         }
         self.understood = true;
         output.counts.hung_up += 1;
-        // In these phases the pending request is the login.
+        // In these phases the login is the pending request.
         self.pending.clear();
         self.pending_bytes = 0;
         self.failed(time, offset, None, output);
@@ -49,7 +50,7 @@ impl Session {
         true
     }
 
-    /// Yields a connection that was not let in: `answer` says why, `None`: the server hung up.
+    /// Yields a connection that was refused: `answer` says why; `None`: the server hung up.
     fn failed(&self, time: i64, offset: u64, answer: Option<&Answer>, output: &mut Output<'_>) {
         let mut event = Event { kind: Kind::Connect, ..Event::default() };
         event.sql = b"administrator command: Connect";
@@ -80,7 +81,7 @@ impl Session {
     ) {
         let login = if header.sequence == 0 { None } else { handshake::login(payload) };
         let Some(login) = login else {
-            // Some other protocol, or commands already.
+            // This is another protocol, or already commands.
             return self.fall_silent(output);
         };
         self.understood = true;
@@ -113,7 +114,7 @@ impl Session {
         self.pending.push_back(request);
     }
 
-    /// The capabilities of both sides.
+    /// Sets the capabilities that both sides agreed on.
     fn agree(&mut self, both: u32, login: &Login<'_>) {
         self.capabilities = Some(both);
         // Without the greeting only the client's capabilities are known; the server may not have them.

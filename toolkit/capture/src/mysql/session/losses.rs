@@ -45,7 +45,7 @@ impl Session {
             (Phase::Silent, _) => {}
             (_, Side::Client) => {
                 if !self.bridge(piece.at, length, output) {
-                    // How many more requests the packet holds is not known.
+                    // The number of further requests in the packet is unknown.
                     self.lose_requests(output);
                 }
             }
@@ -56,8 +56,8 @@ impl Session {
         }
     }
 
-    /// All missing bytes belong to one packet of a request whose header was seen. So its end is
-    /// known, and nothing else is affected.
+    /// Tries the case that all missing bytes belong to one packet of a request whose header was
+    /// seen. Its end is then known, and nothing else is affected.
     fn bridge(&mut self, at: u64, length: u64, output: &mut Output<'_>) -> bool {
         let ready = self.phase == Phase::Commands
             && self.requests.synced
@@ -81,7 +81,7 @@ impl Session {
         }
     }
 
-    /// The rest of a request that was begun is not known: it is yielded as far as it was seen.
+    /// The rest of a request is lost: yields the request as far as it was seen.
     pub(super) fn abandon(&mut self, why: Unmeasured, output: &mut Output<'_>) {
         if self.pending.front().is_some_and(|r| r.local_file) {
             return;
@@ -116,7 +116,7 @@ impl Session {
             self.phase = Phase::Commands;
             self.requests.synced = false;
         }
-        // With nothing seen between, a gap on either side is one of both.
+        // If nothing was seen in between, a gap on either side is a gap on both.
         if self.lost.after == Some(self.server_end) && !self.waits() {
             self.lost.after = Some(at + length);
         }
@@ -169,8 +169,8 @@ impl Session {
 
     pub(super) fn leave_login(&mut self) {
         if self.phase == Phase::Authentication && self.pending.is_empty() {
-            // Whether it succeeded is not known; a refused client sends nothing more. Nor is
-            // known where compression begins.
+            // It is unknown whether the login succeeded (a refused client would send nothing more),
+            // and where compression begins.
             self.logged_in();
             self.requests.synced = false;
         }

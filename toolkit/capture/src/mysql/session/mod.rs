@@ -9,18 +9,18 @@
 //!   its answer were captured; nothing is missing between the previous answer and this one; the
 //!   answer's segment acknowledges the whole request; and the answer's packets continue the
 //!   request's sequence numbers. Otherwise it is yielded without a time, or only counted if the
-//!   part of its text that was captured does not tell its class.
+//!   captured part of its text does not tell its class.
 //! - CS2. After a loss, the server's packets are found again only at the position that the next
-//!   request acknowledges. A client sends its next request when it has the previous answer, so at
-//!   that position the answer to this request begins. The client's packets are found again at a
-//!   segment that has the form of a command (`recognise`), its header perhaps in the segment
+//!   request acknowledges. A client sends its next request when it has the previous answer, so
+//!   the answer to this request begins at that position. The client's packets are found again at a
+//!   segment that has the form of a command (`recognise`); its header may be in the segment
 //!   before. Bytes missing within one packet of a request lose neither side's position: the
 //!   packet's header says where it ends.
 //! - CS3. A pipelined request's time begins no earlier than the end of the previous answer, so that
 //!   it does not include another request's time. After a loss a request has a time only if its
 //!   answer can be told from the answers to lost and to earlier requests (`steps` says how).
-//! - CS4. Memory is bounded: [`state::MOST_PENDING`] requests wait for answers, [`steps::MOST_HELD`] are held
-//!   back, of [`state::MOST_PENDING_BYTES`] in all.
+//! - CS4. Memory is bounded: at most [`state::MOST_PENDING`] requests wait for answers and
+//!   [`steps::MOST_HELD`] are held back, with [`state::MOST_PENDING_BYTES`] bytes in all.
 //!
 //! Tested here only in small; `tests/it` simulates clients and servers and removes packets.
 
@@ -45,7 +45,7 @@ pub(crate) use state::Session;
 use state::{Client, Lost, Phase};
 use std::collections::VecDeque;
 use synchrony::{Steps, Synchrony};
-/// A session with what it writes to, as the receiver of its streams.
+/// A session with its output, as the receiver of its streams.
 pub(crate) struct Attached<'s, 'o> {
     pub session: &'s mut Session,
     pub output: &'s mut Output<'o>,
@@ -114,14 +114,15 @@ impl Session {
         session
     }
 
-    /// A connection whose first packet that was seen is the server's greeting.
+    /// The first packet that was seen is the server's greeting.
     pub(crate) fn expect_greeting(&mut self) {
         self.phase = Phase::Greeting;
         self.requests.synced = true;
         self.answers.synced = true;
     }
 
-    /// Whether a capability is in use; without the login, what the server does not offer is not.
+    /// Whether a capability is in use. If the login is unknown, a capability that the server does not offer
+    /// is not.
     fn agreed(&self, capability: u32) -> Option<bool> {
         match (self.capabilities, self.offered) {
             (Some(both), _) => Some(both & capability != 0),
@@ -134,7 +135,7 @@ impl Session {
         self.had_gap
     }
 
-    /// Bytes of memory, about.
+    /// Approximate memory in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.statements.bytes()
             + self.pending_bytes
@@ -161,7 +162,8 @@ impl Session {
         output.counts.totals.add(std::mem::take(&mut self.totals));
     }
 
-    /// The next bytes are another connection's, whose beginning was lost: nothing known of this one applies.
+    /// The next bytes belong to another connection, whose beginning was lost: nothing known of this one
+    /// applies.
     #[cold]
     fn another(&mut self, output: &mut Output<'_>) {
         self.close(Unmeasured::PacketsLost, output);
@@ -172,7 +174,7 @@ impl Session {
         self.had_gap = true;
     }
 
-    /// Takes the first pending request off and gives it out.
+    /// Removes the first pending request and yields it.
     fn finish(&mut self, end: End, output: &mut Output<'_>) {
         let Some(request) = self.pending.pop_front() else { return };
         self.pending_bytes = self.pending_bytes.saturating_sub(request.bytes());

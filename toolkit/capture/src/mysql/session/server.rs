@@ -55,8 +55,8 @@ impl Session {
         }
     }
 
-    /// The first bytes of a packet: does it go on with the first pending request's answer, or
-    /// begin it?
+    /// The first bytes of a packet: checks whether it continues or begins the answer to the first
+    /// pending request.
     #[inline]
     pub(super) fn server_header(&mut self, header: Header, output: &mut Output<'_>) {
         if matches!(self.phase, Phase::Greeting | Phase::Login) {
@@ -76,7 +76,8 @@ impl Session {
             output.counts.orphans += 1;
             self.answers.synced = false;
             if self.steps.before.is_some() && header.sequence == 1 && !self.compressed {
-                // No request was lost since the last: so the answer that it had was another's.
+                // No request was lost since the last one, so the answer that the last one got was
+                // another's.
                 self.see_out_of_step();
             }
             return;
@@ -94,7 +95,7 @@ impl Session {
                 && !matches!(front.command, Command::Prepare | Command::ChangeUser);
             let more = header.begun.acknowledged > front.end;
             if more && alone && self.pending.len() == 1 {
-                // The client has sent more, which was lost, and did not wait for this answer.
+                // Requests that the client sent without waiting for this answer were lost.
                 self.see_out_of_step();
             }
         }
@@ -149,13 +150,13 @@ impl Session {
         if self.phase == Phase::Commands
             && self.pending.front().is_some_and(|r| r.command == Command::BinlogDump)
         {
-            // A replica: the following packets are no answers.
+            // A replica: the following packets are a stream, not answers.
             self.finish(End::Interrupted, output);
             self.fall_silent(output);
         }
     }
 
-    /// The first pending request has its answer: applies its changes for later requests.
+    /// The answer to the first pending request is complete: applies its effects on later requests.
     fn settle(&mut self, output: &mut Output<'_>) {
         let Some(front) = self.pending.front_mut() else { return };
         let succeeded = front.answer.error.is_none();
@@ -192,14 +193,14 @@ impl Session {
         }
     }
 
-    /// Another database is the default from here on, not for earlier requests.
+    /// Makes another database the default from here on, but not for earlier requests.
     fn enter(&mut self, db: Vec<u8>, output: &mut Output<'_>) {
         self.release(output);
         self.client.db = db;
     }
 }
 
-/// The database of a `USE` statement.
+/// The database that a `USE` statement names.
 fn used_database(sql: &[u8]) -> Option<Vec<u8>> {
     let sql = sql.trim_ascii();
     let (verb, rest) = sql.split_at_checked(4)?;

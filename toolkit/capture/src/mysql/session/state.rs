@@ -1,4 +1,4 @@
-//! What is known of a connection.
+//! The state of a connection.
 
 use super::synchrony::Steps;
 use crate::mysql::answer::Dialect;
@@ -29,25 +29,25 @@ pub(super) enum Phase {
 pub(crate) struct Session {
     pub(super) client: Client,
     pub(super) phase: Phase,
-    /// The capabilities that the greeting offers, then those agreed in the login.
+    /// The capabilities that the greeting offers; then those that the login agreed on.
     pub(super) offered: Option<u32>,
     pub(super) capabilities: Option<u32>,
     pub(super) dialect: Dialect,
     pub(super) statements: Statements,
-    /// The inner packets' sequence numbers are then not consecutive (each flush sets them to the
-    /// compressed packet's), so they are not checked.
+    /// If so, the inner packets' sequence numbers are not consecutive (each flush sets them to the
+    /// compressed packet's number), and they are not checked.
     pub(super) compressed: bool,
-    /// The client's side and the server's.
+    /// The framing of the client's side and of the server's.
     pub(super) requests: Framing,
     pub(super) answers: Framing,
     pub(super) pending: VecDeque<Request>,
     /// Answered, and held back until it is known whether the client waits for answers (CS3).
     pub(super) held: VecDeque<(Request, End)>,
-    /// Of both.
+    /// Bytes of both queues.
     pub(super) pending_bytes: usize,
-    /// The client's last segment, if its place is not known and it may be a packet's header.
+    /// The client's last segment, if its position is unknown and it may be the header of a packet.
     pub(super) header_alone: Option<HeaderAlone>,
-    /// The command being gathered: its first header, what follows in further packets.
+    /// The command being gathered: its first header, the bytes so far, and their total size.
     pub(super) command: Option<(Header, Vec<u8>, u64)>,
     /// Time of the connection's first packet.
     pub(super) opened: Option<i64>,
@@ -55,15 +55,16 @@ pub(crate) struct Session {
     pub(super) answered: Option<(i64, u64)>,
     /// An EOF with this sequence number may follow the last answer.
     pub(super) eof_may_follow: Option<u8>,
-    /// CS3: are requests and answers in step, and does the client wait?
+    /// CS3: whether requests and answers are in step, and whether the client waits.
     pub(super) steps: Steps,
-    /// Position behind the last of the server's bytes, and behind the last that were captured.
+    /// Position behind the last of the server's bytes; and behind the last one that was captured.
     pub(super) server_end: u64,
     pub(super) server_seen: u64,
-    /// What is missing of the client's.
+    /// The client's lost bytes.
     pub(super) lost: Lost,
     pub(super) tls_records: u8,
-    /// The client said something; a login or a command of it was read, or it was seen to be encrypted.
+    /// Whether the client sent anything; and whether it was understood: a login or a command was read,
+    /// or the connection was seen to be encrypted.
     pub(super) spoke: bool,
     pub(super) understood: bool,
     pub(super) had_gap: bool,
@@ -73,7 +74,7 @@ pub(crate) struct Session {
 /// The user, as far as known.
 #[derive(Default)]
 pub(super) struct Client {
-    /// Its address as text.
+    /// The client's address as text.
     pub(super) ip: String,
     /// The server's number of the connection.
     pub(super) thread_id: Option<u64>,
@@ -87,10 +88,10 @@ pub(super) struct Client {
 /// The last loss of a client's bytes.
 #[derive(Default)]
 pub(super) struct Lost {
-    /// Set when any was lost: if the client waits for answers, then its next request acknowledges
-    /// more than this.
+    /// Set when bytes were lost. If the client waits for answers, its next request acknowledges more
+    /// than this.
     pub(super) after: Option<u64>,
-    /// Where the server was then, as far as it was seen.
+    /// Position that the server had reached then, as far as it was seen.
     pub(super) at: u64,
 }
 
@@ -125,7 +126,7 @@ impl HeaderAlone {
     }
 }
 
-/// Most bytes of a name, which is kept as long as the connection: servers allow fewer than this.
+/// Cuts a name to the bytes that are kept as long as the connection; servers allow fewer than this.
 pub(super) fn kept(bytes: &[u8]) -> Vec<u8> {
     bytes[..bytes.len().min(512)].to_vec()
 }

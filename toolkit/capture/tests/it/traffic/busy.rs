@@ -9,7 +9,7 @@ pub const BUSY_STATEMENTS: u64 = 150;
 /// About 100 000 packets of short statements, as web applications send them: a statement, its
 /// answer, an acknowledgement; some answers take several packets, some statements are prepared.
 ///
-/// They are of some hundred classes, whose tables have no digits.
+/// They have some hundred classes, whose tables have no digits in their names.
 pub fn busy() -> Vec<Seen> {
     let mut random = Random(9);
     let connections = (0..BUSY_CONNECTIONS as u16).map(|n| {
@@ -43,7 +43,8 @@ pub fn busy() -> Vec<Seen> {
 /// Nanoseconds from one copy of `busy` to the next behind it.
 const BUSY_ROUND: i64 = 10_000_000_000;
 
-/// Copy number `round` of `busy`: later, and of clients of its own (what the same ones repeat is late).
+/// Copy number `round` of `busy`: later, and with its own clients (packets of the same clients would
+/// count as late).
 pub fn busy_again(packets: &[Seen], round: u16) -> impl Iterator<Item = Seen> + '_ {
     packets.iter().map(move |seen| {
         let mut ip = seen.ip.clone();

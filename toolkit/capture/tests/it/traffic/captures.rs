@@ -7,13 +7,13 @@ fn ethernet(ip: &[u8]) -> Vec<u8> {
     [&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2][..], &kind, ip].concat()
 }
 
-/// What a pcap file can be.
+/// The variants of a pcap file.
 #[derive(Clone, Copy, Debug)]
 pub struct Pcap {
     pub nanoseconds: bool,
     pub big_endian: bool,
     pub link: u32,
-    /// Bytes between the link layer's addresses and the IP packet, or all of the link layer.
+    /// Makes the bytes in front of the IP packet, from the link layer's addresses or in full.
     pub before: fn(&[u8]) -> Vec<u8>,
     /// Packets are cut after this many bytes of the IP packet.
     pub snap: usize,
@@ -86,7 +86,7 @@ pub fn pcapng(packets: &[Seen]) -> Vec<u8> {
     block(&mut out, 1, &[1, 0, 0, 0, 0, 0, 0, 0, 9, 0, 1, 0, 9, 0, 0, 0, 0, 0, 0, 0]);
     block(&mut out, 1, &[101, 0, 0, 0, 0, 0, 0, 0]);
     for (index, seen) in packets.iter().enumerate() {
-        // Only whole microseconds can go through the second interface.
+        // The second interface can only hold whole microseconds.
         let second = index % 2 == 1 && seen.time % 1000 == 0;
         let data = if second { seen.ip.clone() } else { ethernet(&seen.ip) };
         let stamp = if second { seen.time / 1000 } else { seen.time } as u64;
@@ -100,7 +100,7 @@ pub fn pcapng(packets: &[Seen]) -> Vec<u8> {
     out
 }
 
-/// What tcpdump prints: `link` for `-xx`/`-XX`, `ascii` for `-X`/`-XX`, `epoch` for `-tt`.
+/// Text as tcpdump prints it: `link` for `-xx`/`-XX`, `ascii` for `-X`/`-XX`, `epoch` for `-tt`.
 pub fn text(packets: &[Seen], link: bool, ascii: bool, epoch: bool) -> Vec<u8> {
     use std::fmt::Write;
     let mut out = String::new();

@@ -3,7 +3,7 @@
 use super::{merge, packet, query, rows, Connection, Random, Seen, BEGIN, OK};
 use std::collections::HashMap;
 
-/// Statements differ by their tables, which have no digits: some fingerprints take those away.
+/// Statements differ by their tables, whose names have no digits: some fingerprints remove digits.
 pub const CLASSES: [&str; 5] = ["alpha", "beta", "gamma", "delta", "epsilon"];
 
 pub struct Load {
@@ -12,7 +12,7 @@ pub struct Load {
     pub truth: HashMap<String, u64>,
 }
 
-/// `connections` clients that ask `queries` statements each; every class has its own times.
+/// `connections` clients that send `queries` statements each; every class has its own times.
 pub fn load(connections: u16, queries: usize, seed: u64) -> Load {
     let mut random = Random(seed);
     let mut truth = HashMap::new();
@@ -23,7 +23,7 @@ pub fn load(connections: u16, queries: usize, seed: u64) -> Load {
         for i in 0..queries {
             let class = random.below(CLASSES.len() as u64) as usize;
             let base = [80_000, 400_000, 2_000_000, 7_000_000, 20_000_000][class];
-            // Half of it fixed, the rest uniform.
+            // Half of the time is fixed, the rest is uniform.
             let after = (base / 2 + random.below(base)) as i64;
             let padding = if random.below(20) == 0 { "x".repeat(4000) } else { String::new() };
             let sql = format!("select {n}, {i} from {} where p = '{padding}'", CLASSES[class]);
@@ -39,7 +39,7 @@ pub fn load(connections: u16, queries: usize, seed: u64) -> Load {
     Load { packets: merge(all), truth }
 }
 
-/// Whether a statement is one of a load's, and of which class.
+/// The class of a statement, if it is one of a load's.
 pub fn class(sql: &str) -> Option<usize> {
     let (_, rest) = sql.split_once(" from ")?;
     CLASSES.iter().position(|table| rest.starts_with(table))

@@ -1,6 +1,6 @@
 //! Simulated connections: packets of known statements at known times, as captures of every format.
 
-// Other programs of the project simulate traffic with this, too; none needs all of it.
+// Other test programs of the project include this file, too; none uses all of it.
 #![allow(dead_code, unused_imports)]
 
 mod busy;
@@ -13,7 +13,7 @@ pub use captures::*;
 pub use load::*;
 pub use read::*;
 
-/// A generator of random numbers that gives the same ones for the same seed.
+/// A generator of random numbers; the same seed gives the same numbers.
 pub struct Random(pub u64);
 
 impl Random {
@@ -64,7 +64,7 @@ impl Connection {
             port,
             server_port: 3306,
             ipv6: false,
-            // Some wrap around soon.
+            // Some sequence numbers wrap around soon.
             sequence: [u32::from(port).wrapping_mul(0x1357_9bdf), u32::MAX - 20_000],
             packets: Vec::new(),
         }
@@ -80,7 +80,7 @@ impl Connection {
         self
     }
 
-    /// One segment as it is, without advancing the numbers.
+    /// Sends one segment as it is, without advancing the sequence numbers.
     pub fn raw(&mut self, time: i64, side: usize, flags: u8, sequence: u32, ack: u32, data: &[u8]) {
         let (from, to) = match side {
             CLIENT => (self.port, self.server_port),
@@ -141,7 +141,7 @@ impl Connection {
         time
     }
 
-    /// One side says that nothing more comes from it.
+    /// One side closes its direction.
     pub fn leave(&mut self, time: i64, side: usize) {
         self.segment(time, side, FIN | ACK, b"");
     }
@@ -162,8 +162,8 @@ impl Connection {
         time + 400_000
     }
 
-    /// A statement and an answer, whose first byte comes `after` nanoseconds behind the
-    /// statement's last. Returns when the answer's last byte came.
+    /// A statement and an answer. The first byte of the answer comes `after` nanoseconds behind the
+    /// statement's last byte. Returns when the answer's last byte came.
     pub fn ask(&mut self, time: i64, request: &[u8], after: i64, answer: &[u8]) -> i64 {
         let sent = self.send(time, CLIENT, request);
         let end = self.send(sent + after, SERVER, answer);
@@ -241,7 +241,7 @@ pub fn prepared(id: u8, parameters: u8, columns: u8) -> Vec<u8> {
     parts.iter().enumerate().flat_map(|(i, part)| packet(i as u8 + 1, part)).collect()
 }
 
-/// An execution; the values are strings. `types`: say that they are.
+/// An execution; the values are strings. `types`: the packet says that they are strings.
 pub fn execute(id: u32, flags: u8, values: &[&str], types: bool) -> Vec<u8> {
     let mut out = vec![0x17];
     out.extend(id.to_le_bytes());

@@ -1,4 +1,4 @@
-//! The library's results from a capture, owned.
+//! The library's results from a capture, as owned values.
 
 use frond_capture::{Options, Summary, Traffic};
 use frond_event::{Event, ForEach, Kind, Metric, Skip, Stream, Unmeasured};

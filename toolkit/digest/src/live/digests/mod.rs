@@ -1,20 +1,20 @@
 //! `performance_schema.events_statements_summary_by_digest`: the server's own totals for each class.
 //!
-//! Exact are the number of statements, total time, lock time, rows and errors. There is no distribution: no quantiles,
+//! Number of statements, total time, lock time, rows and errors are exact. There is no distribution: no quantiles,
 //! no deviation, no histogram, nothing over time, no users or hosts; texts have `?` for literals and are cut at
 //! `performance_schema_max_digest_length`. The report leaves those places empty instead of guessing.
 //!
-//! One snapshot has the counts since the server started (or the table was emptied). The difference
-//! of two is a period. Bounds of the times are not additive: in a difference the minimum is not
-//! known, and the maximum only if it rose. (A class that is new in the second snapshot is known as
-//! in one.)
+//! One snapshot has the counts since the server started (or since the table was emptied). The difference
+//! of two snapshots covers a period. Bounds of the times cannot be subtracted: in a difference the minimum is
+//! unknown, and the maximum is known only if it rose. (A class that is new in the second snapshot is known as well as
+//! in a single one.)
 //!
-//! Not every statement has a digest. The parser makes it, so executions of prepared statements over the binary
-//! protocol (most of the load of many applications), other commands and texts that are no SQL have none. (Text
-//! `EXECUTE name` has one, but not of the statement of that name.) They are counted by the kind of command in
-//! `events_statements_summary_global_by_event_name`: there each kind is a class here, so that shares of the
-//! total are true. Its rows for statements inside of routines and triggers are left out: their time is in that
-//! of the calling statement.
+//! Not every statement has a digest. The parser makes it, so there is none for executions of prepared statements over
+//! the binary protocol (most of the load of many applications), for other commands and for texts that are not SQL.
+//! (Text `EXECUTE name` has one, but not that of the named statement.) They are counted by the kind of command in
+//! `events_statements_summary_global_by_event_name`; each kind is a class here, so that shares of the
+//! total are true. Its rows for statements inside routines and triggers are left out: their time is part
+//! of the calling statement's.
 //!
 //! Classes are the server's: the key is `DIGEST_TEXT`, which dialect `mariadb-digest` gives to statements of a log, so
 //! that the two can be compared with `--diff`. Rows of several databases with one text are one class.
@@ -58,7 +58,7 @@ const EVENT_NAME: &str = "EVENT_NAME";
 const COUNTED: std::ops::RangeInclusive<usize> = 3..=18;
 const NUMBERS: usize = 16;
 
-/// Which number of a row is an attribute's sum. Lock time is in picoseconds like the other times.
+/// For each attribute with a sum: its column in a row. Lock time is in picoseconds like the other times.
 const SUMS: [(usize, Metric); 8] = [
     (9, Metric::WarningCount),
     (10, Metric::RowsAffected),
@@ -70,11 +70,11 @@ const SUMS: [(usize, Metric); 8] = [
     (16, Metric::SortRows),
 ];
 
-/// The tables that are asked.
+/// The tables of digests and of kinds of events.
 pub const TABLE: &str = "events_statements_summary_by_digest";
 pub const EVENTS_TABLE: &str = "events_statements_summary_global_by_event_name";
 
-/// The question for digests.
+/// The query for digests.
 pub fn question(has: &dyn Fn(&str) -> bool) -> String {
     ask(TABLE, &|name| name != EVENT_NAME && has(name))
 }
@@ -90,7 +90,7 @@ fn ask(table: &str, has: &dyn Fn(&str) -> bool) -> String {
     format!("SELECT {columns} FROM performance_schema.{table} WHERE `COUNT_STAR` > 0")
 }
 
-/// Commands that last as long as a connection of a replica or a thread of the server does.
+/// Commands that last as long as a replica's connection or a thread of the server.
 const LASTING: [&str; 10] = [
     "Binlog Dump",
     "Binlog Dump GTID",
@@ -104,13 +104,13 @@ const LASTING: [&str; 10] = [
     "Sleep",
 ];
 
-/// The meaning of an event's name for digests.
+/// What an event's name means for digests.
 enum Named {
-    /// It has one.
+    /// Its statements have digests.
     Parsed,
-    /// It has none; this is its class.
+    /// Its statements have no digest; this is their class.
     Class(String),
-    /// It is part of another statement, or of none.
+    /// Its time is part of another statement's, or of none.
     Ignored,
 }
 
@@ -141,7 +141,7 @@ struct Counted {
 }
 
 impl Counted {
-    /// A number by its column.
+    /// The number in a column.
     fn of(&self, column: usize) -> u64 {
         self.numbers[column - COUNTED.start()]
     }
@@ -158,7 +158,7 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// Adds a row of either question.
+    /// Adds a row of either query.
     pub fn add(&mut self, row: &Row<'_>) {
         let mut numbers = [0; NUMBERS];
         for (slot, column) in numbers.iter_mut().zip(COUNTED) {
@@ -181,7 +181,7 @@ impl Snapshot {
         }
     }
 
-    /// Digests.
+    /// Number of digests.
     pub fn len(&self) -> usize {
         self.rows.len()
     }
@@ -190,7 +190,7 @@ impl Snapshot {
         self.rows.is_empty()
     }
 
-    /// Statements that have digests.
+    /// Number of statements that have digests.
     pub fn statements(&self) -> u64 {
         self.rows.values().map(|c| c.of(3)).sum()
     }
@@ -210,8 +210,8 @@ pub struct Period {
     /// Executions over the binary protocol, and their nanoseconds.
     pub executes: u64,
     pub executes_time: u64,
-    /// Of one snapshot with both tables: statements of the digests, and statements with digests by their events' names.
-    /// They are equal if both tables were emptied at the same time, or never.
+    /// For one snapshot with both tables: number of statements in the digests, and number of statements whose event
+    /// names say that they have digests. They are equal if both tables were emptied at the same time, or never.
     pub both: Option<(u64, u64)>,
 }
 
@@ -245,7 +245,7 @@ fn difference(old: Option<&Counted>, now: &Counted, reset: &mut bool) -> Option<
 }
 
 /// Adds the difference from `before` to `after` to `table`. Without `before`: all of it. `between`:
-/// when the two were taken, by the server's clock. `by_db`: classes are databases.
+/// when the two were taken, by the server's clock. `by_db`: databases are the classes.
 pub fn count(
     before: Option<&Snapshot>,
     after: &Snapshot,
@@ -255,9 +255,9 @@ pub fn count(
 ) -> Period {
     let mut period = Period::default();
     let mut rows: Vec<_> = after.rows.iter().collect();
-    // The order of a hash table is none; names get their numbers in this order.
+    // A hash table has no fixed order; names get their numbers in this order.
     rows.sort_by(|a, b| a.0.cmp(b.0));
-    // The times within the period are unknown for a difference.
+    // For a difference the times within the period are unknown.
     let begin = between.map(|(begin, _)| begin);
     let end = between.map(|(_, end)| end);
     for (at, (key, now)) in rows.into_iter().enumerate() {
@@ -341,7 +341,7 @@ pub fn note(period: Period, seconds: Option<f64>) -> Vec<String> {
         ));
     }
     // The two tables are not read at the same moment, and a statement is counted in one of them
-    // earlier than in the other.
+    // before the other.
     if let Some((digested, parsed)) =
         period.both.filter(|(d, p)| d.abs_diff(*p) > 100 + d.max(p) / 50)
     {

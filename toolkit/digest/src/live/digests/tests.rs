@@ -1,4 +1,4 @@
-//! Snapshots as servers give them.
+//! Snapshots in the form in which servers return them.
 
 use super::*;
 use crate::stats::distribution::Known;
@@ -71,7 +71,7 @@ fn what_has_no_digest_is_a_class_by_its_command() {
     let said = note(period, None).join("\n");
     assert!(said.contains("30 executions") && said.contains("0.290 s (72 % "), "{said}");
     assert!(!said.contains("same moment"), "{said}");
-    // Of databases nothing is known.
+    // With databases as classes, the statements are unknown.
     let mut table = Table::new(100, 1000);
     count(None, &all, None, true, &mut table);
     let keys: Vec<_> = table.classes.iter().map(|c| (&*c.key, c.count)).collect();

@@ -1,4 +1,4 @@
-//! What every part of the document is made from.
+//! The inputs of every part of the document.
 
 use crate::report::rank::{Limit, Order, Outliers};
 use crate::run::GroupBy;
@@ -8,11 +8,11 @@ use frond_capture::Sampling;
 use frond_event::{Metric, Micros};
 use frond_sqltext::Dialect;
 
-/// The contents of the document.
+/// What the document contains.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     pub order: Order,
-    /// True if the order was asked for; otherwise a log without durations is ranked by count.
+    /// True if the user chose the order; otherwise a log without durations is ranked by count.
     pub order_given: bool,
     pub limit: Limit,
     pub outliers: Option<Outliers>,
@@ -48,7 +48,7 @@ pub(super) fn seconds(nanos: u64) -> f64 {
     nanos as f64 / 1e9
 }
 
-/// Seconds from one time to another. A log may hold any times.
+/// Seconds from one time to another. Logs may hold any times.
 pub(super) fn span(first: Option<Micros>, last: Option<Micros>) -> Option<f64> {
     first.zip(last).map(|(first, last)| last.saturating_sub(first) as f64 / 1e6)
 }

@@ -22,7 +22,7 @@ impl Builder<'_> {
         let mut item = Vec::new();
         frond_sqltext::item(sql, self.options.dialect, &mut item);
         let kind = StatementKind::of(sql);
-        // The sample says it of all only where they are alike.
+        // The sample can stand for the class only where all statements of the class are alike.
         let (one_kind, one_list) = match self.options.group_by {
             GroupBy::Fingerprint | GroupBy::Distill => (true, true),
             GroupBy::Kind => (true, false),
@@ -105,7 +105,7 @@ impl Builder<'_> {
     }
 }
 
-/// A statement's text as it is to be shown.
+/// A statement's text as the report shows it.
 pub(super) fn statement(sql: &[u8], options: &Options) -> String {
     // Masked texts are shortened later (`redact`).
     if options.sample_bytes == 0 || options.redact {

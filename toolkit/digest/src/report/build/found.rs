@@ -16,7 +16,7 @@ use frond_event::Losses;
 use frond_event::Metric;
 use frond_sqltext::Dialect;
 
-/// Patterns by their classes' names; the ones that took most time first.
+/// Patterns by their classes' names, ordered by time, the largest first.
 pub(super) fn patterns(found: &Patterns, outcome: &Outcome, dialect: Dialect) -> model::Patterns {
     let classes = &outcome.table.classes;
     let by_hash: HashMap<u64, usize> =
@@ -30,7 +30,7 @@ pub(super) fn patterns(found: &Patterns, outcome: &Outcome, dialect: Dialect) ->
             text(&item)
         }
     };
-    // The classes of each; those that filters left out have none.
+    // The classes of each loop; classes that filters left out have none.
     let turn = |turn: &[u64]| -> Option<Vec<usize>> {
         turn.iter().filter(|hash| **hash != 0).map(|hash| by_hash.get(hash).copied()).collect()
     };
@@ -139,7 +139,7 @@ fn capture(losses: &Losses, outcome: &Outcome, options: &Options) -> model::Capt
             "forgotten for want of memory: executions of it have no text",
         ),
     ];
-    // Where connections are encrypted that was said, and the port is no mystery.
+    // Where the report already says that connections are encrypted, it does not suspect the port.
     let mut seen = summary.map_or_else(Vec::new, |s| s.ports.clone());
     seen.sort_unstable();
     let nothing = of(|s| s.events + s.cut) == 0 && losses.packets > 0 && losses.encrypted == 0;
@@ -164,8 +164,8 @@ fn capture(losses: &Losses, outcome: &Outcome, options: &Options) -> model::Capt
         unmeasured: of(|s| s.unmeasured),
         partial: of(|s| s.partial),
         not_sampled: losses.not_sampled,
-        // Not the summary's counts: those are of everything that was read, these of what the
-        // filters chose, like the rest of the report.
+        // Not the summary's counts: those cover everything that was read, while these cover what
+        // the filters chose, like the rest of the report.
         sampling: outcome.sampled.as_ref().map(|sampled| {
             let totals = sampled.overall();
             let ports = if options.ports.is_empty() { seen } else { options.ports.clone() };
@@ -213,7 +213,8 @@ fn unanswered(outcome: &Outcome, options: &Options) -> Option<model::Unanswered>
     })
 }
 
-/// That no connection sent anything for long, if statements have times that contain it.
+/// A note that no connection sent anything for a long time, if statements' times include that
+/// silence.
 fn silence(summary: &Summary) -> Option<String> {
     let silence = summary.silence;
     let (from, to) = silence.between.filter(|_| silence.statements > 0)?;
@@ -237,7 +238,7 @@ pub(super) fn folded_note(classes: u64) -> Option<String> {
     })
 }
 
-/// Sentences on patterns of users that no statement is of.
+/// Notes on user patterns that match the user of no statement.
 pub(super) fn missing_users(table: &Table) -> Vec<String> {
     if table.classes.is_empty() {
         return Vec::new();
@@ -245,7 +246,7 @@ pub(super) fn missing_users(table: &Table) -> Vec<String> {
     table.missing_users().map(|p| format!("No statement is of a user '{p}'.")).collect()
 }
 
-/// Says how many outliers did not fit.
+/// A note on the number of outliers that did not fit.
 pub(super) fn slow_note(more: usize, options: &Options) -> Option<String> {
     let outliers = options.outliers.filter(|_| more > 0)?;
     let one = more == 1;

@@ -1,4 +1,4 @@
-//! From counted classes to the document.
+//! Makes the document from counted classes.
 
 mod builder;
 mod class;
@@ -22,14 +22,15 @@ use class::{flags, times};
 use found::{folded_note, loss, missing_users, notes, patterns, slow_note};
 use frond_event::{Metric, Unit};
 
-/// Classes that are shown although the limit leaves them out, of each group of users.
+/// Outliers that are shown for each group of users, although the limit leaves them out.
 const MOST_OUTLIERS: usize = 100;
 
-/// Names per breakdown, and the one for all that are not there.
+/// Names per breakdown, and the name for all others together.
 const MAX_SHARES: usize = 20;
 pub(super) const OTHERS: &str = "(others)";
 
-/// At a width of at least `width` seconds; `scaled` makes statements of events.
+/// A series with intervals of at least `width` seconds; `scaled` converts a number of events to one of
+/// statements.
 fn series<W: Widths>(series: &Series<W>, width: i64, scaled: impl Fn(u64) -> u64) -> model::Series {
     let point = |(at, interval): (i64, crate::stats::series::Interval)| model::Point {
         at,
@@ -40,7 +41,7 @@ fn series<W: Widths>(series: &Series<W>, width: i64, scaled: impl Fn(u64) -> u64
     model::Series { width: series.width_from(width), points }
 }
 
-/// Makes the document. The table in `outcome` is used up.
+/// Makes the document, and takes the table out of `outcome`.
 pub fn build(outcome: &mut Outcome, options: &Options) -> Report {
     let overall = outcome.table.overall();
     let mut order = options.order;
@@ -48,7 +49,7 @@ pub fn build(outcome: &mut Outcome, options: &Options) -> Report {
         order = Order { metric: Metric::QueryTime, aggregate: super::rank::Aggregate::Count };
     }
     let span = span(overall.first, overall.last);
-    // No class has more intervals than everything has: this is the least width that all can have.
+    // No class has more intervals than everything together, so this is the least width that all can have.
     let width = overall.series.width();
     let builder = Builder {
         options,
@@ -67,7 +68,7 @@ pub fn build(outcome: &mut Outcome, options: &Options) -> Report {
         .map(|(i, (class, reason))| {
             let value = order.value(&all[*class]);
             let class = builder.class(&outcome.table.whole(*class), i as u64 + 1, *reason);
-            // Less than nothing: it has no such number.
+            // A negative value means that the class has no such number.
             model::Class { rank_value: Some(value).filter(|v| *v >= 0.0), ..class }
         })
         .collect();
@@ -117,9 +118,9 @@ pub fn build(outcome: &mut Outcome, options: &Options) -> Report {
 
 impl Builder<'_> {
     /// The classes that are shown, and the others. Each group of users has the whole limit for
-    /// itself; otherwise classes of batch users could displace those of interactive users. Last the
-    /// number of outliers among the others: only some are shown, as nearly all classes of a log of
-    /// slow statements are outliers.
+    /// itself; otherwise classes of batch users could displace those of interactive users. The third
+    /// result is the number of outliers among the others. Only some of those are shown, as nearly all
+    /// classes of a log of slow statements are outliers.
     fn ranked(&self, classes: &[Class], order: Order) -> (Vec<(usize, Reason)>, Vec<usize>, usize) {
         let options = self.options;
         let mut slow = 0;
@@ -165,7 +166,8 @@ impl Builder<'_> {
             errors: all.rare().errors,
             unmeasured: all.rare().unmeasured,
             times: times(all),
-            // In this and in users, hosts and databases every event was counted as all that it stands for.
+            // In this series, and in users, hosts and databases, each event already counts as all
+            // statements that it stands for.
             series: series(outcome.table.timeline(), 1, |n| n),
             users: self.shares(&all.users, |n| n),
             hosts: self.shares(&all.hosts, |n| n),
@@ -174,7 +176,7 @@ impl Builder<'_> {
         }
     }
 
-    /// The share of each table: the tables of each class's sample, in the databases in which the class ran.
+    /// The share of each table: the tables of each class's sample, in each database in which the class ran.
     fn tables(&self, table: &Table) -> Vec<model::Share> {
         if self.options.group_by != GroupBy::Fingerprint {
             return Vec::new();
@@ -202,9 +204,9 @@ impl Builder<'_> {
             if unnamed.is_empty() {
                 continue;
             }
-            // The sample's database is that of one statement; each counts in its own.
+            // The sample has the database of one statement; the class's others count in their own.
             for share in class.dbs.sorted() {
-                // Databases that did not fit into the class have no names.
+                // Databases that did not fit into the class's list have no names.
                 let db =
                     if share.id == names::OTHERS { "" } else { &*text(self.names.name(share.id)) };
                 for table in &unnamed {
@@ -225,16 +227,16 @@ impl Builder<'_> {
         with_others(shares, Vec::new())
     }
 
-    /// Per second and concurrency of a class, whose statements took `time` together.
+    /// Calls per second and concurrency of a class whose statements took `time` together.
     fn rates(&self, class: &Class, time: u64, span: Option<f64>) -> (Option<f64>, Option<f64>) {
-        // Stamps of whole seconds: a rate over less than that would mean nothing.
+        // Stamps may be whole seconds: a rate over less than a second would mean nothing.
         let span = span.filter(|s| *s >= 1.0);
         let per_second = span.map(|s| class.weight as f64 / s);
         let timed = class.present(Metric::QueryTime) > 0;
         (per_second, span.filter(|_| timed).map(|s| seconds(time) / s))
     }
 
-    /// `sum` gives the sums for all statements that the events stand for.
+    /// `sum` returns the sum for all statements that the events stand for.
     fn metrics(&self, class: &Class, sum: impl Fn(Metric) -> u64) -> Vec<model::Metric> {
         Metric::ALL
             .iter()
@@ -247,7 +249,7 @@ impl Builder<'_> {
         series(&class.series, self.width, |n| class.scaled(n))
     }
 
-    /// Steps of its own, if the report's say little.
+    /// A series with finer steps for this class, if the report's steps show little of it.
     fn narrow(&self, class: &Class) -> Option<model::Series> {
         const LITTLE: usize = 12;
         let own = class.series.width();
@@ -266,7 +268,7 @@ impl Builder<'_> {
         let mut shares: Vec<model::Share> = named.into_iter().map(share).collect();
         shares.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.name.cmp(&b.name)));
         let mut shares = with_others(shares, others.into_iter().map(share).collect());
-        // Nothing is known at all: say nothing.
+        // Nothing is known, so nothing is shown.
         if shares.len() == 1 && shares[0].name.is_empty() {
             shares.clear();
         }
@@ -294,7 +296,7 @@ impl Builder<'_> {
     }
 }
 
-/// The first of them; what is left out, and `others` that were not told apart, are one at the end.
+/// The first shares; those left out and `others`, which were not told apart, become one share at the end.
 fn with_others(mut shares: Vec<model::Share>, others: Vec<model::Share>) -> Vec<model::Share> {
     let left_out = shares.split_off(shares.len().min(MAX_SHARES));
     let rest = left_out.into_iter().chain(others).reduce(|sum, s| model::Share {
@@ -339,12 +341,12 @@ fn metric(summary: &Summary, sum: u64, total: u64) -> model::Metric {
     }
 }
 
-/// The sums of everything, of which classes have shares.
+/// The sums over everything, for the classes' shares.
 fn totals(table: &Table, overall: &Class) -> [u64; Metric::COUNT] {
     let mut totals = [0_u64; Metric::COUNT];
     for metric in Metric::ALL {
         totals[metric.index()] = if overall.weight > overall.count {
-            // Each class at its own rate.
+            // Each class counts at its own rate.
             let classes = table.classes.iter().chain([&table.rest]);
             classes.fold(0, |sum, class| sum.saturating_add(class.scaled_sum(*metric)))
         } else {

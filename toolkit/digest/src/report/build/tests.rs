@@ -1,4 +1,4 @@
-//! The document of a log with known contents.
+//! The document of a log whose contents are known.
 
 use super::*;
 use crate::report::rank::{Limit, Outliers};
@@ -114,7 +114,7 @@ fn who_comes_late_is_in_the_breakdowns_and_whoever_sends_a_class_is_matched() {
                 shown[..3],
                 [("new0", 300, 300.0), ("new1", 300, 300.0), ("new2", 300, 300.0)]
             );
-            // Ties by name.
+            // Equal ones are ordered by name.
             assert_eq!(shown[3..5], [("old0", 20, 20.0), ("old1", 20, 20.0)]);
             assert_eq!(shown.len(), MAX_SHARES + 1);
             assert_eq!(shown[MAX_SHARES], (OTHERS, 1661, 1661.0));
@@ -142,7 +142,7 @@ fn tables_are_summed_over_all_classes() {
 fn a_table_belongs_to_the_database_of_each_statement() {
     let ordinary = event("u", "0.5", "select * from users where id = 1");
     let mut log = ordinary.repeat(9);
-    // The slowest one, which is the class's sample, ran elsewhere.
+    // The slowest one, which is the class's sample, ran in another database.
     log += &event("u", "8.0", "select * from users where id = 1").replace("shop", "test");
     let tables = report(&log, &Options::default()).overall.tables;
     let of = |name: &str| tables.iter().find(|t| t.name == name).map(|t| (t.count, t.time));
@@ -163,7 +163,7 @@ fn a_table_belongs_to_the_database_of_each_statement() {
     }
 }
 
-/// More than fits into memory, so that most samples are on disk when the report is made.
+/// More samples than fit into memory, so most are on disk when the report is made.
 #[test]
 fn long_statements_have_their_tables_and_masks_whether_on_disk_or_not() {
     let mut log = String::new();
@@ -197,7 +197,7 @@ fn long_statements_have_their_tables_and_masks_whether_on_disk_or_not() {
     assert_eq!(memchr::memmem::find_iter(&page, b"SELECT UNION a b").count(), 400);
 }
 
-/// One of ten of `t`, all of `u`.
+/// A log that keeps one in ten statements of `t`, and all of `u`.
 fn sampled() -> String {
     let mut log = String::new();
     for time in ["0.5", "1.0", "1.5"] {
@@ -301,7 +301,7 @@ fn names_that_find_no_room_are_one_at_the_end_with_their_sum() {
     assert!(String::from_utf8_lossy(&page).contains("[\"(others)\","));
 }
 
-/// The profile's rows with the order's number.
+/// Checks that the profile's rows have the number that orders them.
 #[test]
 fn the_profile_shows_the_number_it_is_ranked_by() {
     let log = [
@@ -318,7 +318,7 @@ fn the_profile_shows_the_number_it_is_ranked_by() {
         ("max", " max ", " 2.25s "),
         ("Rows_sent:max", " Ranked by ", " 2 "),
         ("Lock_time:p95", " Ranked by ", " 500ms "),
-        // These have a column in every profile.
+        // Every profile has a column for these.
         ("time", " Response time ", " 3s "),
         ("p95", " p95 ", " 2.25s "),
         ("mean", " R/Call ", " 2.25s "),
@@ -367,7 +367,7 @@ fn every_order_ranks_by_what_it_says() {
             log += &event.replace("Rows_examined: 10", &format!("Rows_examined: {rows}"));
         }
     };
-    // Calls 4, 20, 2, 1; sums 4, 10, 8, 6; means 1, 0.5, 4, 6; the second is sometimes slow.
+    // Calls 4, 20, 2, 1; sums 4, 10, 8, 6; means 1, 0.5, 4, 6; the second is slow now and then.
     add("a", "0.001", 1000, &[1.0; 4]);
     let mut sometimes = vec![0.1; 19];
     sometimes.push(8.1);

@@ -1,10 +1,10 @@
-//! Sums over time and their random error: a ratio of two sums, with the error estimated from blocks of time.
+//! Ratios of sums over time with their random error, which is estimated from blocks of time.
 //!
 //! Statements depend on each other: they come in bursts, and one cause slows neighbours down together. The
-//! error of a mean is therefore not that of as many independent calls. Long enough blocks of time are
-//! independent, so their spread shows all of the error, whatever the dependence within them. The sufficient
+//! error of a mean is therefore larger than that of as many independent calls. Long enough blocks of time are
+//! independent, so their spread shows the whole error, whatever the dependence within them. The sufficient
 //! length is unknown: blocks of one interval of the series, of two, four and so on are tried, and the largest
-//! error is taken. Correcting by the correlation of neighbours was rejected: from twenty intervals it is
+//! error is taken. Correcting by the correlation of neighbours was rejected: with twenty intervals the correction is
 //! uncertain, and too small as often as too large.
 //!
 //! Invariants:
@@ -16,14 +16,14 @@
 use super::super::model::{Class, Point, Report, Series};
 use super::super::significance::Estimate;
 
-/// Blocks that share the denominator evenly, or as many as uneven ones are worth.
+/// The least number of blocks that share the denominator evenly, or of uneven ones worth as much.
 const LEAST_BLOCKS: f64 = 6.0;
 /// A hostile report cannot make a series longer than this.
 const MOST_INTERVALS: i64 = 10_000;
 
 /// One class over a period, an entry for each interval.
 pub(super) struct Blocks {
-    /// Seconds of the interval that the report covers, calls, and seconds in statements.
+    /// Per interval: seconds of it that the report covers, calls, and seconds in statements.
     intervals: Vec<[f64; 3]>,
 }
 
@@ -35,12 +35,12 @@ pub(super) enum Sum {
 }
 
 impl Blocks {
-    /// Over the whole period of the report. `None` without times of the clock.
+    /// Over the whole period of the report. `None` if the report has no clock times.
     pub(super) fn of_report(report: &Report, class: &Class) -> Option<Blocks> {
         Blocks::within(report.overall.first?, report.overall.last?, &class.series)
     }
 
-    /// Over the time in which the class runs, which may be little of the report's.
+    /// Over the time in which the class runs, which may be a small part of the report's period.
     pub(super) fn of_class(class: &Class) -> Option<Blocks> {
         Blocks::within(class.first?, class.last?, class.narrow.as_ref().unwrap_or(&class.series))
     }
@@ -56,7 +56,7 @@ impl Blocks {
         }
         let covered = |i: i64| {
             let low = (begin + i) as f64 * width as f64;
-            // The clock of many logs has seconds: how much of the last one is covered is unknown.
+            // Stamps of many logs are whole seconds, so it is unknown how much of the last second is covered.
             (low + width as f64).min(last + 1.0) - low.max(first)
         };
         let mut intervals: Vec<[f64; 3]> =
@@ -71,7 +71,7 @@ impl Blocks {
         Some(Blocks { intervals })
     }
 
-    /// One sum divided by another, with its error. `None` where too few blocks have any of the denominator.
+    /// The ratio of two sums, with its error. `None` if too few blocks have any of the denominator.
     pub(super) fn ratio(&self, above: Sum, below: Sum) -> Option<Estimate> {
         let (above, below) = (above as usize, below as usize);
         let mut blocks: Vec<(f64, f64)> =
@@ -81,7 +81,7 @@ impl Blocks {
         let mut widest: Option<Estimate> = None;
         loop {
             let worth = total * total / blocks.iter().map(|b| b.1 * b.1).sum::<f64>();
-            // Also for empty blocks, and for a hostile report with NaNs.
+            // This also catches empty blocks, and the NaNs of a hostile report.
             if worth.is_nan() || worth < LEAST_BLOCKS {
                 return widest;
             }
@@ -108,7 +108,7 @@ mod tests {
 
     #[test]
     fn what_goes_on_for_several_intervals_widens_the_error() {
-        // The same forty values, in turn and in runs of four.
+        // The same forty values: alternating, and in runs of four.
         let turn: Vec<f64> = (0..40).map(|i| f64::from(i % 2)).collect();
         let runs: Vec<f64> = (0..40).map(|i| f64::from(i / 4 % 2)).collect();
         let [turn, runs] = [turn, runs].map(|v| blocks(&v).ratio(Sum::Time, Sum::Calls).unwrap());

@@ -1,10 +1,10 @@
-//! The tests of a class that both reports have. The names are those of `Test::what`.
+//! The tests for a class that both reports have. The names are those of `Test::what`.
 //!
 //! - `mean`: the arithmetic mean, by the spread of blocks of time (`blocks`).
-//! - `typical`: the geometric mean, from the histogram's buckets, whose own width counts as variance. Durations are far
-//!   from normal, their logarithms are close enough: it sees changes that outliers hide in the arithmetic mean.
+//! - `typical`: the geometric mean, from the histogram's buckets; a bucket's width counts as variance. Durations are
+//!   far from normal, their logarithms are close enough. So it sees changes that outliers hide in the arithmetic mean.
 //! - `p95`: the shares of statements above the middle between the two 95 % points. The side with the higher
-//!   point has the higher share there, so that the test has the sign of the shown change. (At the 95 % point of
+//!   point has the higher share there, so the test has the sign of the shown change. (At the 95 % point of
 //!   both sides together it need not: a side may have the lower point and yet more statements above the common
 //!   one.)
 //! - `rows_examined`: the means as logged.
@@ -27,7 +27,7 @@ pub const LEAST_CALLS: u64 = 10;
 /// Independent statements that must be expected above a quantile, and below it.
 const LEAST_HITS: f64 = 5.0;
 
-/// The tests of a class that the data suffice for.
+/// The tests for which the class has enough data.
 pub(super) fn tests(reports: [&Report; 2], classes: [&Class; 2]) -> Vec<Test> {
     let sides = [Side::of(reports[0], classes[0]), Side::of(reports[1], classes[1])];
     let mut tests = Vec::new();
@@ -59,9 +59,9 @@ pub(super) fn tests(reports: [&Report; 2], classes: [&Class; 2]) -> Vec<Test> {
 /// A class in one report.
 struct Side<'a> {
     class: &'a Class,
-    /// Of the report's period.
+    /// Blocks of the report's period.
     blocks: Option<Blocks>,
-    /// Of the duration, if there are enough calls and blocks.
+    /// The mean duration, if there are enough calls and blocks.
     mean: Option<Estimate>,
     /// Its variance if calls were independent.
     independent: f64,
@@ -74,7 +74,7 @@ impl Side<'_> {
         let Some(time) = class.time().filter(|t| t.count >= LEAST_CALLS && t.mean > 0.0) else {
             return side;
         };
-        // A server's totals have no spread.
+        // Totals from a server have no spread.
         let spread = if time.stddev.is_nan() { 0.0 } else { time.stddev };
         side.independent = spread * spread / time.count as f64;
         let over_time = Blocks::of_class(class).and_then(|b| b.ratio(Sum::Time, Sum::Calls));
@@ -104,7 +104,7 @@ impl Side<'_> {
         }
         let beyond = (mean.variance - self.independent) / (mean.value * mean.value);
         let calls = moments.estimate();
-        // An incident is far from the other durations, not from their logarithms.
+        // An incident lies far from the other durations, but not so far from their logarithms.
         let (factor, freedom) = self.factor()?;
         Some(calls.widened(beyond.min(calls.variance * (factor - 1.0)), freedom))
     }
@@ -125,12 +125,12 @@ impl Side<'_> {
 
     fn calls(&self) -> Option<Estimate> {
         let calls = self.blocks.as_ref()?.ratio(Sum::Calls, Sum::Covered)?;
-        // Independent calls are the least there is: so few are never more even than chance makes them.
+        // Independent calls have the least error there is: a few calls are never more even than chance makes them.
         let least = calls.value * calls.value / self.class.events.max(1) as f64;
         Some(Estimate { variance: calls.variance.max(least), ..calls })
     }
 
-    /// The share of statements above `limit`, and of how many.
+    /// The share of statements above `limit`, and the number of statements that it is taken from.
     fn above(&self, limit: f64) -> (f64, f64) {
         let part = |b: &Bucket| ((b.high - limit) / (b.high - b.low)).clamp(0.0, 1.0);
         let part = |b: &Bucket| if b.low >= limit { 1.0 } else { part(b).max(0.0) };
@@ -146,7 +146,7 @@ fn tails(sides: &[Side; 2], limit: f64) -> Option<f64> {
     let [(wide_a, free_a), (wide_b, free_b)] = [sides[0].factor()?, sides[1].factor()?];
     let pooled = (a * of_a + b * of_b) / (of_a + of_b);
     let least = (of_a / wide_a).min(of_b / wide_b) * pooled.min(1.0 - pooled);
-    // Below, the normal approximation would lie. Also where there are no buckets.
+    // With fewer, the normal approximation would be wrong. Also taken where there are no buckets.
     if least.is_nan() || least < LEAST_HITS {
         return None;
     }
@@ -160,7 +160,7 @@ fn tails(sides: &[Side; 2], limit: f64) -> Option<f64> {
 
 /// The middle of a bucket on a logarithmic scale and the logarithm of its width.
 fn log_bucket(bucket: &Bucket) -> (f64, f64) {
-    // Nothing is faster than a nanosecond; the bucket of zero has to be somewhere.
+    // Nothing is faster than a nanosecond; this gives the bucket of zero a place.
     let (low, high) = (bucket.low.max(1e-9), bucket.high.max(1.000_001e-9));
     ((low.ln() + high.ln()) / 2.0, (high / low).ln().abs())
 }

@@ -1,17 +1,17 @@
 //! The changes between two reports: classes that are new or gone, slower or faster, called more or less.
 //!
-//! Which measures are tested, and how, is in `diff/measures`; how the dependence of statements on each other is counted, in
-//! `diff/blocks`. For a class on one side only, `presence` is the probability that a class with
+//! `diff/measures` has the measures and their tests; `diff/blocks` accounts for the dependence of statements on each
+//! other. For a class on one side only, `presence` is the probability that a class with
 //! this many calls has none on the other side at the same rate; it treats calls as independent.
 //!
-//! All p-values of a comparison are adjusted together (Benjamini and Hochberg); a change is called one if the adjusted
-//! value is below `LEVEL` and it is at least `LEAST_CHANGE`.
+//! All p-values of a comparison are adjusted together (Benjamini and Hochberg). A difference is called a change if the
+//! adjusted value is below `LEVEL` and the difference is at least `LEAST_CHANGE`.
 //!
 //! Invariants:
 //!
 //! - DF1. Fewer than `LEAST_CALLS` calls on a side: no test of durations or rows. Without any test a class is `unsure`.
 //! - DF2. A class that a shortened report may have hidden is never called new or gone.
-//! - DF3. A class is not called faster while its mean or, at the same calls, its load is certainly higher; nor the reverse.
+//! - DF3. A class is not called faster while its mean or, at the same calls, its load is certainly higher; nor vice versa.
 
 use std::collections::HashMap;
 
@@ -28,12 +28,12 @@ pub use measures::LEAST_CALLS;
 pub use model::{Change, Diff, Side, Test, Values};
 pub use text::write_text;
 
-/// Findings that may be false.
+/// The accepted share of false findings.
 pub const LEVEL: f64 = 0.01;
-/// Smaller changes are not worth a word, however certain.
+/// Smaller changes are not reported, however certain.
 pub const LEAST_CHANGE: f64 = 0.10;
 
-/// Compares. An error if the reports' classes are of different kinds.
+/// Compares two reports. An error if their classes are of different kinds.
 pub fn compare(before: &Report, after: &Report) -> Result<Diff, String> {
     for report in [before, after] {
         if let Some(why) = report.unreadable() {
@@ -117,7 +117,7 @@ fn notes(before: &Report, after: &Report) -> Vec<String> {
     for (name, report) in [("before", before), ("after", after)] {
         if let Some(rest) = &report.rest {
             let folded = report.overall.folded;
-            // All that were folded are one class of the rest.
+            // All folded classes together are one class of the rest.
             let hidden = rest.classes.saturating_sub(u64::from(folded > 0));
             let mut help = Vec::new();
             if folded > 0 {
@@ -182,7 +182,8 @@ fn change(before: &Report, after: &Report, old: Option<&Class>, new: Option<&Cla
     }
 }
 
-/// For a class that only `with` has. `None` if `without` may have hidden it, or says nothing about itself.
+/// The test for a class that only `with` has. `None` if `without` may have hidden the class, or does not say how much it
+/// covers.
 fn presence(with: &Report, without: &Report, class: &Class) -> Option<Test> {
     if without.rest.is_some() {
         return None;
@@ -193,7 +194,7 @@ fn presence(with: &Report, without: &Report, class: &Class) -> Option<Test> {
         let rate = all.statements.max(all.events).max(1) as f64 / all.events.max(1) as f64;
         all.seconds.filter(|s| *s >= 1.0).map(|s| s / rate)
     };
-    // Without times, what counts is how much of the other log there is.
+    // Without times, the amounts of the two logs are compared.
     let (here, there) = match (amount(with), amount(without)) {
         (Some(here), Some(there)) => (here, there),
         _ => (with.overall.events as f64, without.overall.events as f64),
@@ -238,7 +239,7 @@ fn verdict(change: &Change) -> &'static str {
     }
     const SPEED: [&str; 4] = ["mean", "typical", "p95", "rows_examined"];
     const AMOUNT: [&str; 2] = ["load", "calls"];
-    // A load that goes with the calls says nothing of the speed.
+    // A load that changes with the calls says nothing about the speed.
     let load = |up| found(&["load"], up) && !found(&["calls"], up);
     match (found(&SPEED, true), found(&SPEED, false), found(&AMOUNT, true), found(&AMOUNT, false)) {
         (true, true, _, _) => "mixed",

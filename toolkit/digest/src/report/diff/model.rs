@@ -1,4 +1,4 @@
-//! What a comparison says.
+//! The result of a comparison.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,7 +8,8 @@ pub struct Diff {
     pub generator: String,
     pub before: Side,
     pub after: Side,
-    /// Largest difference of load first; of those that are certain.
+    /// All classes, by their absolute difference of load (of time where the load is unknown), the largest
+    /// first.
     pub changes: Vec<Change>,
     pub notes: Vec<String>,
 }

@@ -1,4 +1,4 @@
-//! The comparison for a terminal.
+//! Prints the comparison for a terminal.
 
 use std::io::{self, Write};
 

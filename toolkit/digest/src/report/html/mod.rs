@@ -1,8 +1,8 @@
 //! The report as one HTML file that works offline.
 //!
-//! The frame, the look and what is common to the pages of all commands are `frond_page`'s, and so is the promise that no text of a log
-//! becomes markup (HP1, HP2 there). Here is what the digest shows (see `view`), and the script that draws it, in `parts/`, by noun. The page
-//! is drawn in the browser because sorting, searching and charts need the numbers there anyway.
+//! `frond_page` has the frame, the look and the parts that all commands' pages share. It also guarantees that no text of a log
+//! becomes markup (HP1, HP2 there). This module has the data that the digest shows (see `view`), and the script that draws it, in
+//! `parts/`, by noun. The page is drawn in the browser because sorting, searching and charts need the numbers there anyway.
 //!
 //! Tested in `tests/it/report/`, where a browser runs the page's test of itself (`#selftest`).
 
@@ -28,7 +28,7 @@ const SCRIPTS: [&str; 8] = [
 ];
 const FRAME: Frame<'_> = Frame { title: "Query digest", command: "digest", scripts: &SCRIPTS };
 
-/// Writes the page. With `diff` it begins with what changed; `report` is then the one after.
+/// Writes the page. With `diff` it begins with the changes; `report` is then the later of the two.
 pub fn write(report: &Report, diff: Option<&Diff>, out: &mut dyn Write) -> io::Result<()> {
     let data = view::data(report, diff, MAX_BYTES - FRAME.fixed_bytes())?;
     FRAME.write(&data, out)

@@ -1,8 +1,8 @@
-//! The document as the page's script reads it: the same facts, smaller, within a bound of bytes.
+//! The document in the form that the page's script reads: the same facts, smaller, within a bound of bytes.
 //!
-//! Series and histograms are put into fewer intervals, numbers are rounded to what is shown, metrics are rows of a
-//! table whose names stand once. If that does not fit, classes are shortened more and more (`LEVELS`), the first ones
-//! last; if even that does not fit, the last classes are left out. The page says so.
+//! Series and histograms get fewer intervals, numbers are rounded to what is shown, and metrics are rows of a
+//! table whose names are written once. If that does not fit, classes are shortened step by step (`LEVELS`), the first
+//! classes last. If even that does not fit, the last classes are left out. The page says so.
 
 use std::collections::HashMap;
 use std::io;
@@ -22,7 +22,7 @@ struct Level {
     sql: usize,
     key: usize,
     shares: usize,
-    /// The first ones are those that people ask for.
+    /// The first ones are the metrics that people ask for.
     metrics: usize,
     /// Rows of a plan, warnings, plans.
     rows: usize,
@@ -45,11 +45,11 @@ impl Level {
 
 /// Classes that are shortened one level less than the others.
 const FIRST: usize = 20;
-/// The bin of everything up to a microsecond and a half.
+/// The bin of all values up to a microsecond and a half.
 const SHORTEST: i64 = -30;
-/// Intervals of the chart of everything.
+/// Intervals of the chart over all classes.
 const WHOLE_POINTS: i64 = 480;
-/// Names, sentences and the like.
+/// Bytes of names, sentences and the like.
 const TEXT: usize = 400;
 const LIST: usize = 200;
 
@@ -160,7 +160,7 @@ impl Names {
             .put("dbs", shares(&o.dbs, LIST))
             .put("tables", shares(&o.tables, LIST));
         let mut overall = Value::Object(overall.0);
-        // These are looked at without asking whether they are there.
+        // The script reads these without checking that they exist.
         for name in ["events", "classes", "statements"] {
             overall[name] = overall.get(name).cloned().unwrap_or_else(|| json!(0));
         }
@@ -286,14 +286,14 @@ impl Names {
     }
 }
 
-/// The title of the ranking attribute's column; null if the page has that column anyway.
+/// The title of the ranking attribute's column; `None` if the page has that column anyway.
 fn by_itself(report: &Report) -> Option<&str> {
     let s = &report.selection;
     let there = ["total rows examined", "total lock time", "largest exec time"];
     (!s.order_title.is_empty() && !there.contains(&s.order.as_str())).then_some(&s.order_title)
 }
 
-/// An object without its empty members.
+/// A JSON object that omits empty members.
 #[derive(Default)]
 struct Object(Map<String, Value>);
 
@@ -313,7 +313,7 @@ impl Object {
         self
     }
 
-    /// Also if it is 0, which is not the same as to have none.
+    /// Adds the member even if it is 0, which differs from having none.
     fn keep(&mut self, name: &str, value: Value) -> &mut Object {
         if !value.is_null() {
             self.0.insert(name.into(), value);
@@ -381,7 +381,7 @@ fn changes(diff: &Diff) -> Value {
     value
 }
 
-/// `[name, count, time]` of the first ones, and of all others together.
+/// `[name, count, time]` for the first shares, and one for all others together.
 fn shares(shares: &[Share], most: usize) -> Value {
     let row = |s: &Share| json!([cut(&s.name, 120).0, s.count, number(s.time)]);
     let (shown, rest) = shares.split_at(shares.len().min(most));
@@ -462,7 +462,7 @@ fn option(value: Option<f64>) -> Value {
     value.map_or(Value::Null, number)
 }
 
-/// With this many significant digits; integers unchanged. NaN is null.
+/// Rounded to this many significant digits; integers are unchanged. NaN is null.
 fn rounded(value: f64, digits: usize) -> Value {
     if !value.is_finite() {
         return Value::Null;

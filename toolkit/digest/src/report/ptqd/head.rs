@@ -1,6 +1,6 @@
-//! The first lines of that tool's report: resources used, time and host, and inputs.
+//! The first lines of pt-query-digest's report: resources used, time and host, and inputs.
 //!
-//! They are about the program that makes the report, which passes them (`Head`): this crate reads
+//! They describe the program that makes the report, which passes them in (`Head`): this crate reads
 //! neither the clock nor the process.
 
 use std::io::{self, Write};
@@ -10,12 +10,12 @@ use super::notation::{self, short};
 /// See the module's text.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Head {
-    /// `None` where the system does not have it, and in reproducible reports.
+    /// `None` where the system lacks the figures, and in reproducible reports.
     pub usage: Option<Usage>,
     /// Local time: `Sun Nov 22 17:13:34 2026`.
     pub date: Option<String>,
     pub host: Option<String>,
-    /// As they were named; none: standard input.
+    /// Names as given; empty: standard input.
     pub files: Vec<String>,
 }
 

@@ -1,13 +1,15 @@
 //! The report as pt-query-digest 3.2 prints it (`header`, `profile` and `query_report`), for
 //! scripts and people who are used to it.
 //!
-//! The numbers are this crate's, which equal that tool's where it is right (`tests/it/ptqd`); the layout is its layout,
-//! with its shortened labels and its 1024-based `k`. Not printed: data that it reads from a server.
+//! In this module and its files "that tool" is pt-query-digest. The numbers are this crate's; they equal that tool's
+//! where it is right (`tests/it/ptqd`). The layout is that tool's, with its shortened labels and its 1024-based `k`.
+//! Data that it reads from a server is not printed.
 //!
-//! Where the text differs from its (`tests/it/ptqd/text.rs` compares every line and lists what does): it cuts ids in the
-//! profile when there is a row MISC, which no search finds any more; its sums have the rounding errors of many
-//! additions; it prints attributes of servers that are neither numbers nor
-//! flags, and sums and means of error numbers and row numbers (`Errno`, `last_insert_id`): each would cost every class
+//! The text differs in some places (`tests/it/ptqd/text.rs` compares every line and lists the differences). When there
+//! is a row MISC, that tool cuts the ids in the profile, so no search finds them. Its sums have the rounding errors of
+//! many additions. It prints attributes of servers that are neither numbers nor flags, and sums and means of error
+//! numbers and row numbers (`Errno`, `last_insert_id`), each of which would cost every class of every report a
+//! distribution. And it takes the milliseconds of MariaDB's engine for seconds.
 //! of every report a distribution; and it takes the milliseconds of MariaDB's engine for seconds.
 
 mod head;
@@ -34,7 +36,7 @@ use frond_sqltext::SqlMode;
 pub use head::{Head, Usage};
 use notation::{label, masked, rates, short, stamp, time, underscored, variance_to_mean};
 
-/// Width of names in a line, and of one of several.
+/// Width of names in a line, and of one of several names.
 const NAMES: usize = 44;
 const NAME: usize = 10;
 
@@ -44,21 +46,21 @@ pub struct Options {
     pub order: Order,
     pub limit: Limit,
     pub outliers: Option<Outliers>,
-    /// Literals of samples are masked; nothing else here has some.
+    /// Literals of samples are masked; the other texts have none.
     pub redact: bool,
     /// The lines that come first.
     pub head: Option<Head>,
 }
 
-/// Totals that pages need.
+/// Totals that the pages need.
 struct All<'a> {
     overall: &'a Class,
     names: &'a Names,
     /// The inputs have durations.
     timed: bool,
-    /// Stamps have that tool's other form.
+    /// Stamps have a zone, which that tool prints in another form.
     zoned: bool,
-    /// Where the first event is.
+    /// Place of the first event.
     first: Option<Place>,
 }
 
@@ -67,14 +69,14 @@ pub fn write(outcome: &mut Outcome, options: &Options, out: &mut dyn Write) -> i
     let overall = outcome.table.overall();
     let limited = overall.weight > overall.count;
     for class in &mut outcome.table.classes {
-        // It says that there is a limit and scales nothing.
+        // That tool notices the limit but does not scale by it.
         class.weight = class.count;
     }
     let first = outcome.table.classes.iter().map(|c| c.begun).min();
     let (ranked, reasons) =
         rank(&outcome.table.classes, options.order, options.limit, options.outliers);
     let classes = &outcome.table.classes;
-    // It does not print the senders of such logs, and takes unmeasured times for zero.
+    // That tool does not print the senders of such logs, and takes unmeasured times for zero.
     let plain = |f: &FileInfo| matches!(f.format, Some(Format::GeneralLog | Format::Raw) | None);
     let timed = !outcome.files.iter().all(plain);
     if overall.count == 0 {
@@ -108,7 +110,7 @@ pub fn write(outcome: &mut Outcome, options: &Options, out: &mut dyn Write) -> i
     for (i, (class, reason)) in ranked.iter().zip(&reasons).enumerate() {
         let mut class = outcome.table.whole(*class);
         if options.redact {
-            // After `whole`: texts from the disk are not masked.
+            // Masked here, after `whole`, because texts from the disk are not masked.
             class.to_mut().sample.sql = masked(&class.sample.sql).into();
         }
         let (names, zoned) = (&outcome.table.names, outcome.zoned);
@@ -133,7 +135,7 @@ fn time_range(class: &Class, zoned: bool, out: &mut dyn Write) -> io::Result<()>
     }
 }
 
-/// The metrics in that tool's order: what it knows, then the rest by name; then InnoDB's.
+/// The metrics in that tool's order: those it knows, then the rest by name, then InnoDB's.
 fn ordered(class: &Class) -> (Vec<Summary>, Vec<Summary>) {
     const FIRST: [Metric; 12] = [
         Metric::QueryTime,
@@ -271,7 +273,7 @@ fn page(
     attributes(class, Some(overall), timed, out)?;
     booleans(class, out)?;
     let known = |top: &Top| top.sorted().iter().any(|s| s.id != UNKNOWN);
-    // A line `User@Host` may leave one of them empty.
+    // A line `User@Host` may leave user or host empty.
     let tells = timed || *class.key == *b"administrator command: Connect";
     let who = tells && (known(&class.hosts) || known(&class.users));
     let lines = [
@@ -299,7 +301,7 @@ fn strings(
 ) -> io::Result<()> {
     let mut all = top.sorted();
     all.retain(|s| s.id != UNKNOWN);
-    // Those that were not told apart come last.
+    // Names that were not told apart come last.
     all.sort_by_key(|s| (s.id == OTHERS, Reverse(s.count), names.name(s.id)));
     let name = |s: &Share| String::from_utf8_lossy(names.name(s.id)).into_owned();
     let shares: Vec<(String, u64)> = all.iter().map(|s| (name(s), s.count)).collect();
@@ -330,7 +332,7 @@ fn distribution(class: &Class, out: &mut dyn Write) -> io::Result<()> {
         ["  1us", " 10us", "100us", "  1ms", " 10ms", "100ms", "   1s", " 10s+"];
     let decades = class.summary(Metric::QueryTime).map_or([0; 8], |s| {
         let mut decades = s.decades();
-        // A zero has no bar there.
+        // A zero has no bar in that tool.
         let zeros = s.histogram().iter().filter(|b| b.1 <= 0.0).map(|b| b.2).sum::<u64>();
         decades[0] = decades[0].saturating_sub(zeros);
         decades

@@ -1,4 +1,4 @@
-//! Numbers, names and lines as that tool writes them.
+//! Numbers, names and lines as pt-query-digest ("that tool") writes them.
 
 use crate::report::ptqd_numbers::bucketed;
 use crate::stats::Class;
@@ -28,7 +28,7 @@ pub(super) fn rates(count: u64, time: f64, span: f64) -> (String, String) {
     (short(count as f64 / span, 1000.0), short(time / span, 1000.0))
 }
 
-/// V/M of the times, in seconds.
+/// V/M (variance to mean) of the times, in seconds.
 pub(super) fn variance_to_mean(class: &Class) -> f64 {
     let time = class.sum(Metric::QueryTime) as f64 / 1e9;
     class.summary(Metric::QueryTime).filter(|_| time > 0.0).map_or(0.0, |s| {
@@ -59,7 +59,7 @@ pub(super) fn time(seconds: f64) -> String {
     if seconds <= 0.0 {
         "0".into()
     } else if seconds <= 0.000_999 {
-        // It cuts these off, and rounds the others.
+        // That tool cuts off these digits, and rounds the others.
         format!("{}us", (seconds * 1e6) as u64)
     } else if seconds <= 0.999_999 {
         format!("{:.0}ms", seconds * 1e3)
@@ -68,7 +68,8 @@ pub(super) fn time(seconds: f64) -> String {
     }
 }
 
-/// It prints stamps of MySQL 5.7 and later as they are, without the fraction and the zone, and others in its own form.
+/// A time stamp. That tool prints stamps of MySQL 5.7 and later as they are, without fraction and zone, and others in
+/// its own form.
 pub(super) fn stamp(micros: Micros, zoned: bool) -> String {
     let text = frond_event::numbers::time(micros);
     if zoned {

@@ -25,7 +25,7 @@ pub(super) fn write(
     let shown = || ranked[..reasons.len()].iter().map(|i| &classes[*i]);
     let mut rows: Vec<(f64, u64)> = shown().map(|c| (time(c), c.count)).collect();
     rows.extend((!hidden.is_empty()).then_some(rest));
-    // How wide that is.
+    // Width of the percentages.
     let percent = |time: f64| if total > 0.0 { time / total * 100.0 } else { 0.0 };
     let most = |texts: &mut dyn Iterator<Item = String>, least: usize| {
         texts.map(|t| t.len()).fold(least, usize::max)

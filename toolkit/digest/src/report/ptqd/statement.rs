@@ -1,15 +1,15 @@
-//! A class's statement as that tool prints it: shortened, ready for EXPLAIN, or with a query that reads what the
-//! statement changes.
+//! A class's statement as pt-query-digest ("that tool") prints it: shortened, ready for EXPLAIN, or with a query that
+//! reads the rows that the statement changes.
 //!
-//! The rules were learnt from its output. That tool works on plain text. Here quotes are respected:
-//! a parenthesis in a literal ends nothing (in that tool it does).
+//! The rules were learnt from its output. That tool works on plain text. This module respects quotes:
+//! a parenthesis in a literal ends nothing here, but does in that tool.
 
 use std::io::{self, Write};
 
 /// Above this many bytes lists of IN are shortened.
 const LONG: usize = 1024;
 
-/// Items of them that stay.
+/// Items of such lists that stay.
 const ITEMS: usize = 20;
 
 /// Writes the statement and the lines before and after it.
@@ -51,7 +51,7 @@ fn words(sql: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
     })
 }
 
-/// Behind what begins at `at`: a quoted text, a comment, a byte.
+/// The position behind the unit that begins at `at`: a quoted text, a comment, or a byte.
 fn behind(sql: &[u8], at: usize) -> usize {
     let rest = &sql[at..];
     let end = match rest[0] {
@@ -75,14 +75,14 @@ struct List {
     open: usize,
     /// Its `)`; none if the statement was cut before it.
     close: Option<usize>,
-    /// Directly inside.
+    /// Commas directly inside.
     commas: usize,
     /// The comma behind the last item that stays.
     stays: usize,
 }
 
-/// All lists outside quotes and comments, in the order of their `(`. One pass for all of them: looked for one by one,
-/// lists inside of each other take the square of the length.
+/// All lists outside quotes and comments, in the order of their `(`, found in one pass. Searching for each list by
+/// itself would take the square of the length for nested lists.
 fn lists(sql: &[u8]) -> Vec<List> {
     let (mut lists, mut inside): (Vec<List>, Vec<usize>) = (Vec::new(), Vec::new());
     let mut at = 0;
@@ -121,7 +121,7 @@ fn skip_blank(sql: &[u8], at: usize) -> usize {
     at + sql[at..].iter().take_while(|b| b.is_ascii_whitespace()).count()
 }
 
-/// Rows of VALUES but the first, and items of long lists, as remarks.
+/// The statement with remarks in place of rows of VALUES but the first, and of items of long lists.
 fn shortened(sql: &[u8]) -> Vec<u8> {
     const OMITTED: &[u8] = b" /*... omitted ...*/";
     let mut out = Vec::new();
@@ -141,7 +141,7 @@ fn shortened(sql: &[u8]) -> Vec<u8> {
             while let Some(end) = next_row(sql, &lists, last + 1) {
                 last = end;
             }
-            // Of a statement that was cut the last row has no end.
+            // The last row of a truncated statement has no end.
             let cut = sql.get(skip_blank(sql, last + 1)) == Some(&b',');
             if last > end || cut {
                 out.extend_from_slice(&sql[from..=end]);
@@ -175,7 +175,7 @@ fn next_row(sql: &[u8], lists: &[List], at: usize) -> Option<usize> {
     list_at(lists, open)?.close
 }
 
-/// A query that reads what the statement changes, in that tool's spacing; it is derived from a few
+/// A query that reads the rows that the statement changes, in that tool's spacing; it is derived from a few
 /// keywords only.
 fn converted(sql: &[u8]) -> Option<Vec<u8>> {
     let mut all = words(sql);
@@ -247,7 +247,7 @@ mod tests {
         String::from_utf8(out).unwrap()
     }
 
-    /// What version 3.2.1 printed, or nothing.
+    /// The output of version 3.2.1, or nothing.
     #[test]
     fn statements_that_change_something_are_made_queries() {
         for (sql, query) in [
@@ -311,12 +311,12 @@ mod tests {
             many(20)
         );
         assert!(written(&cut).starts_with(&said), "{}", &written(&cut)[..200]);
-        // The first of two that are not closed, one inside of the other.
+        // The first of two unclosed lists, one inside the other.
         let cut = format!("set x = (a in ({}, b in (1, 2", many(10_000));
         assert!(written(&cut).len() < 200, "{}", written(&cut).len());
     }
 
-    /// Looked for one by one they would take minutes.
+    /// Searching for each by itself would take minutes.
     #[test]
     fn lists_inside_of_lists_are_looked_at_once() {
         for unit in ["in(", "in (1,", "values(", "values (1),(", "in(1) or x in("] {

@@ -13,7 +13,7 @@ const PLACES: usize = 5;
 const WAITING: usize = 5;
 const WAITING_TEXT: usize = 200;
 
-/// Nothing if nothing was lost.
+/// Writes the losses; nothing if there were none.
 pub fn write(report: &Report, width: usize, out: &mut dyn Write) -> io::Result<()> {
     let loss = &report.loss;
     if let Some(capture) = &loss.capture {
@@ -44,7 +44,7 @@ pub fn write(report: &Report, width: usize, out: &mut dyn Write) -> io::Result<(
     Ok(())
 }
 
-/// Sentences of a capture; also those of the HTML page.
+/// Sentences on a capture; the HTML page shows them as well.
 pub fn lines(capture: &Capture) -> Vec<String> {
     let n = |value: u64| count(value as f64);
     let mut lines = vec![format!(
@@ -86,7 +86,7 @@ pub fn lines(capture: &Capture) -> Vec<String> {
     lines
 }
 
-/// Statements without an answer: their least time, and their sender.
+/// Lists statements without an answer: how long they waited at least, and who sent them.
 fn unanswered(found: &Unanswered, lines: &mut Vec<String>) {
     let longest = found.longest.first().map_or(0.0, |s| s.at_least);
     lines.push(format!(

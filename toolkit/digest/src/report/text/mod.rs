@@ -33,7 +33,7 @@ pub fn write(report: &Report, width: usize, out: &mut dyn Write) -> io::Result<(
     out.write_all(plain(&String::from_utf8_lossy(&text)).as_bytes())
 }
 
-/// Without control characters (TE2).
+/// The text without control characters (TE2).
 pub fn plain(text: &str) -> String {
     let odd = |c: char| {
         c.is_control() && !matches!(c, '\n' | '\t')
@@ -103,7 +103,7 @@ fn head(report: &Report, width: usize, out: &mut dyn Write) -> io::Result<()> {
     if overall.left_out > 0 {
         writeln!(out, "# Left out: {}", plural(overall.left_out, "statement"))?;
     }
-    // General logs have no times at all, and captures a part of their own.
+    // General logs have no times at all, and captures have their own part.
     let timed = report.inputs.iter().any(|input| input.format == Format::SlowLog.name());
     if overall.unmeasured > 0 && timed {
         let events = plural(overall.unmeasured, "event");

@@ -96,7 +96,7 @@ pub fn write(report: &Report, class: &Class, width: usize, out: &mut dyn Write) 
     }
 }
 
-/// A name as SQL has it.
+/// A name as it is written in SQL.
 fn quoted(name: &str) -> String {
     format!("`{}`", name.replace('`', "``"))
 }
@@ -119,7 +119,7 @@ fn scores(class: &Class, out: &mut dyn Write) -> io::Result<()> {
 }
 
 fn distribution(times: &Histogram, out: &mut dyn Write) -> io::Result<()> {
-    // Of totals there is none.
+    // Totals from a server have no histogram.
     if times.buckets.is_empty() {
         return Ok(());
     }

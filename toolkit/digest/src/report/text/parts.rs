@@ -1,4 +1,4 @@
-//! Parts that the head and the pages have in common.
+//! Parts that both the head and the pages have.
 
 use std::io::{self, Write};
 
@@ -6,13 +6,13 @@ use crate::report::build::OTHERS;
 use crate::report::model::{Metric, Series, Share};
 use frond_event::numbers::{count, duration, percentage};
 
-/// Columns of a terminal that says nothing else.
+/// Columns of a terminal that does not tell its width.
 pub const WIDTH: usize = 80;
 
 /// Width of labels; longer ones have a line of their own.
 const LABEL: usize = 17;
 
-/// A sentence over several lines.
+/// A sentence wrapped over several lines.
 pub(in crate::report) fn paragraph(
     title: &str,
     text: &str,
@@ -36,7 +36,7 @@ pub(in crate::report) fn paragraph(
     writeln!(out, "{line}")
 }
 
-/// At most `room` characters.
+/// Cut to at most `room` characters.
 pub(super) fn shortened(text: &str, room: usize) -> String {
     let text: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     if text.chars().count() <= room {
@@ -45,7 +45,8 @@ pub(super) fn shortened(text: &str, room: usize) -> String {
     text.chars().take(room.saturating_sub(3)).chain("...".chars()).collect()
 }
 
-/// The table of attributes; with `calls` (number, share) the column of percent, and the calls as its first row.
+/// The table of attributes. `calls` (number, share) adds the column of percentages, and the calls as its first
+/// row.
 pub(super) fn attributes(
     title: &str,
     calls: Option<(u64, f64)>,
@@ -105,7 +106,7 @@ pub(super) fn quantile_errors(metrics: &[Metric], out: &mut dyn Write) -> io::Re
     }
 }
 
-/// Of this many events. MariaDB logs a line of them only where one is yes.
+/// Writes the flags, as shares of this many events. MariaDB logs a line of flags only where one is yes.
 pub(super) fn flags<'a>(
     flags: impl Iterator<Item = (&'a str, u64, u64)>,
     events: u64,
@@ -126,7 +127,7 @@ pub(super) fn flags<'a>(
     Ok(())
 }
 
-/// Names with how often they occur, as many as fit into a line each.
+/// Lists of names with their counts, each on one line with as many names as fit.
 pub(super) fn breakdowns(
     lists: &[(&str, &Vec<Share>)],
     events: u64,
@@ -147,7 +148,7 @@ pub(super) fn breakdowns(
                 _ => format!(" {name} ({}/{part})", count(share.count as f64)),
             };
             let comma = usize::from(i > 0);
-            // Width of the remark on how many more there are, and of their statements.
+            // Width of the remark on how many more names there are, and on their statements.
             let rest = more(&shares[i..], events);
             let last = i + 1 == shares.len();
             let tail = if last { 0 } else { more(&shares[i + 1..], events).chars().count() };
@@ -180,7 +181,7 @@ fn more(shares: &[Share], events: u64) -> String {
     format!("... {what} ({}{part})", count(sum as f64))
 }
 
-/// One line of the load over the whole period, from the least to the most.
+/// One line with the load over the whole period, from the least to the most.
 pub(super) fn over_time(
     series: &Series,
     whole: &Series,

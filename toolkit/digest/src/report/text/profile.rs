@@ -7,15 +7,16 @@ use crate::report::model::{Class, Report};
 use crate::report::rank::TITLE;
 use frond_event::numbers::{count, duration, percentage, plural, significant};
 
-/// Where the terminal is wide enough for whole ids and for rows examined per row sent.
+/// From this width on the terminal shows whole ids, and rows examined per row sent.
 const WIDE: usize = 112;
 
 struct Columns {
     width: usize,
-    /// Of ids; 0 if classes have none.
+    /// Width of the ids; 0 if classes have none.
     id: usize,
     wide: bool,
-    /// The ranking attribute, if it is none of the usual columns; a narrow terminal then lacks V/M.
+    /// The ranking attribute, if it is not one of the usual columns; a narrow terminal then lacks
+    /// V/M.
     by: String,
 }
 
@@ -113,7 +114,7 @@ pub fn write(report: &Report, width: usize, out: &mut dyn Write) -> io::Result<(
     Ok(())
 }
 
-/// The value by which a class ranks.
+/// The value that ranks a class.
 fn of_unit(value: Option<f64>, unit: &str) -> String {
     match value {
         None => "-".into(),
@@ -160,7 +161,7 @@ fn group_title(report: &Report, group: &str) -> String {
     format!("-- {what}: {} of the time", percentage(time))
 }
 
-/// Transactions and repeated statements, if they were looked for.
+/// Writes transactions and repeated statements, if they were searched for.
 pub fn patterns(report: &Report, width: usize, out: &mut dyn Write) -> io::Result<()> {
     let Some(patterns) = &report.patterns else { return Ok(()) };
     writeln!(out, "\n# Patterns of connections")?;

@@ -3,15 +3,15 @@
 //! Invariants:
 //!
 //! - FO1. An event is counted once, in the interval in which its end was read.
-//! - FO2. A rotated log is read to its end before the next one is begun. A server writes to the
-//!   file that it has open until `FLUSH LOGS`, even when another file has its name by then. So the
-//!   reader leaves the old file when the new one has content and the old one was quiet for `QUIET`.
-//!   A log that is missing for a while (between two steps of `logrotate`) is waited for. A log that
-//!   became shorter (`copytruncate`) is read from its begin.
+//! - FO2. A rotated log is read to its end before the next one is begun. A server writes to its
+//!   open file until `FLUSH LOGS`, even when another file has the name by then. So the
+//!   reader leaves the old file only when the new one has content and the old one was quiet for `QUIET`.
+//!   If a log is missing for a while (between two steps of `logrotate`), the reader waits for it. A log that
+//!   became shorter (`copytruncate`) is read from its beginning.
 //! - FO3. The event at the end of the log is held back until the next begins or the log is quiet for `QUIET`: a server
 //!   writes an event in more than one piece.
 //!
-//! Not seen: bytes that a `copytruncate` removes before they were read, and a `copytruncate` after
+//! Not noticed: bytes that a `copytruncate` removes before they were read, and a `copytruncate` after
 //! which the log is as long as before by the next poll.
 
 use std::collections::VecDeque;
@@ -34,9 +34,9 @@ const QUIET: Duration = Duration::from_millis(1000);
 #[derive(Clone, Debug)]
 pub struct Follow {
     pub path: PathBuf,
-    /// An outcome is due this often.
+    /// The time between two outcomes.
     pub interval: Duration,
-    /// Begin with the log's present contents; otherwise at its end.
+    /// Start with the log's present contents; otherwise at its end.
     pub from_begin: bool,
 }
 
@@ -45,27 +45,27 @@ struct Log {
     file: Option<Opened>,
     /// Files that got the name since, in that order.
     next: VecDeque<Opened>,
-    /// Of the next byte to read.
+    /// Offset of the next byte to read.
     offset: u64,
-    /// Read, but not yet parsed: begins where an event does.
+    /// Bytes that were read but not yet parsed; they begin with an event.
     held: Vec<u8>,
     format: Option<Format>,
     carry: Carry,
     general: frond_querylog::genlog::Parser,
-    /// When the file grew last, or, if that is later, when its successor was found not to be empty.
+    /// When the file last grew, or when its successor was found not to be empty, whichever is later.
     last_growth: Instant,
     succeeded: bool,
     /// The inputs read since the last outcome; the last is `file`.
     files: Vec<FileInfo>,
 }
 
-/// A file, and its inode's number: as long as it is open no other file has that.
+/// A file and its inode's number: as long as the file is open, no other file has that number.
 type Opened = (File, u64);
 
-/// More rotations than this within `QUIET` are not a log's.
+/// A log does not rotate more often than this within `QUIET`.
 const MAX_NEXT: usize = 16;
 
-/// A log that was opened, and nothing read of it yet: what happens to its name from here on is seen.
+/// A log that was opened but not read yet: from here on changes of its name are noticed.
 pub struct Following {
     log: Log,
     interval: Duration,
@@ -142,7 +142,7 @@ impl Log {
         }
     }
 
-    /// From now on another file is read, or another outcome begins.
+    /// Starts the entry of another file, or of another outcome.
     fn begin_file(&mut self) {
         let name = self.path.display().to_string();
         self.files.push(FileInfo { name, format: self.format, bytes: 0 });
@@ -213,7 +213,7 @@ impl Log {
         length.is_some_and(|length| length < self.offset)
     }
 
-    /// True if another file got the name and this one is done with.
+    /// True if another file has the name and this one is finished.
     fn succeeded(&mut self) -> Result<bool, String> {
         let newest = self.next.back().or(self.file.as_ref()).map(|(_, inode)| *inode);
         let named = std::fs::metadata(&self.path).ok().map(|m| m.ino());
@@ -223,7 +223,7 @@ impl Log {
         }
         let Some((next, _)) = self.next.front() else { return Ok(false) };
         if !self.succeeded {
-            // One that lost its name again gets nothing more.
+            // A file that lost the name again gets no more bytes.
             let begun = self.next.len() > 1 || next.metadata().is_ok_and(|m| m.len() > 0);
             if begun {
                 self.succeeded = true;

@@ -54,7 +54,8 @@ fn a_missing_log_is_said() {
     assert!(error.contains("no such file"), "{error}");
 }
 
-/// The events that following the log gives in 8 s of what `write` does to it, and what could not be read.
+/// Follows the log for 8 s while `write` changes it; returns the events, and the parts that could not be
+/// read.
 fn followed(write: impl FnOnce(&Path) + Send + 'static) -> (Vec<String>, u64) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("slow.log");
@@ -96,14 +97,14 @@ fn what_the_server_writes_to_the_old_log_after_the_rotation_is_read() {
         let old = path.with_extension("1");
         std::fs::rename(path, &old).unwrap();
         append(path, "");
-        // The server has not heard of it yet, for longer than a log is quiet.
+        // The server does not know of the rotation yet, for longer than `QUIET`.
         pause(QUIET.as_millis() as u64 + 700);
         append(&old, &event(2));
         append(path, &event(3));
-        // The file had the name for a few polls.
+        // This file had the name for a few polls.
         pause(900);
         append(&old, &event(4));
-        // Rotated again while the old one is not quiet.
+        // Another rotation while the old file is not quiet.
         std::fs::rename(path, path.with_extension("2")).unwrap();
         append(path, &event(5));
     });

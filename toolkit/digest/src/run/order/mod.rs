@@ -1,19 +1,20 @@
-//! Whether the events of logs and captures follow each other as those of one server do.
+//! Checks that the events of logs and captures follow each other as those of one server do.
 //!
-//! Two things cannot happen in the log of one server whose clock runs: that an event ends long before one that was
-//! written before it, and that one connection runs statements of two users at the same time. The first is seen where
-//! logs were put one behind the other, or where the clock was set back; the second where logs of two servers were
-//! mixed, whose connections have the same numbers. Files whose times overlap are two servers' (or one file twice).
+//! Two things cannot happen in the log of one server whose clock runs: an event cannot end long before an event that
+//! was written earlier, and one connection cannot run statements of two users at the same time. The first shows
+//! logs put one behind the other, or a clock that was set back. The second shows mixed logs of two
+//! servers, whose connections have the same numbers. Files whose times overlap come from two servers (or are one file
+//! twice).
 //!
-//! A general log has begins only, which are looked at as ends: servers write an entry at once. What shows that it is of
-//! two servers is in `servers`. Captured connections may be of several servers, so that only the clock is looked at.
+//! A general log has only begins, which are treated as ends: servers write an entry at once. `servers` has the signs
+//! that it is of two servers. Captured connections may be of several servers, so only the clock is checked.
 //!
 //! Nothing is corrected: rates and charts of such inputs are wrong, and a note says why.
 //!
 //! Invariants:
 //!
-//! - OR1. Each piece of a file is looked at by itself and the pieces are put together in the files' order, so that the
-//!   number of threads makes no difference. What happens from one piece to the next is seen in their first and
+//! - OR1. Each piece of a file is checked by itself, and the results are joined in the files' order, so that the
+//!   number of threads makes no difference. Changes from one piece to the next show in their first and
 //!   latest times.
 //! - OR2. Memory: a table of a fixed size per thread, and some words per piece.
 
@@ -23,8 +24,8 @@ use super::outcome::FileInfo;
 use frond_event::{Event, Micros, Place, Unmeasured};
 use servers::Servers;
 
-/// An event that ends so much before one written before it was not written by the same clock. Servers write an event
-/// when it has ended; stamps of whole seconds and threads that wait for the log explain some seconds.
+/// An event that ends so much before an earlier written one was not stamped by the same clock. Servers write an event
+/// when it has ended; stamps of whole seconds and threads that wait for the log explain a few seconds.
 const BACK: Micros = 60 * 1_000_000;
 
 /// Overlap that no rounding explains: stamps are whole seconds.
@@ -32,14 +33,14 @@ const OVERLAP: Micros = 3 * 1_000_000;
 
 const CONNECTIONS: usize = 1024;
 
-/// The facts from a piece of a file.
+/// The facts about a piece of a file.
 #[derive(Clone, Debug)]
 struct Piece {
     begin: Place,
     first: Micros,
     lowest: Micros,
     latest: Micros,
-    /// The first step back, and how far.
+    /// The first step back: its place, and its size.
     back: Option<(Place, Micros)>,
     steps: u64,
     mixed: Option<Place>,
@@ -61,14 +62,14 @@ pub struct Order {
     begin: Place,
     done: Vec<Piece>,
     connections: Vec<Last>,
-    /// The files are one log, which was followed: none of them is of another server.
+    /// All files are one log that was followed, so none of them is of another server.
     pub one_log: bool,
-    /// Of general logs, which are read in order by one worker.
+    /// For general logs, which one worker reads in order.
     pub servers: Servers,
 }
 
 impl Order {
-    /// A piece of an input begins.
+    /// Starts a piece of an input.
     pub fn begin(&mut self, place: Place) {
         self.done.extend(self.now.take());
         self.begin = place;
@@ -131,7 +132,7 @@ impl Order {
         self.servers.merge(other.servers);
     }
 
-    /// Sentences for the reader.
+    /// Notes for the reader.
     pub fn notes(mut self, files: &[FileInfo]) -> Vec<String> {
         self.done.extend(self.now.take());
         self.done.sort_by_key(|p| p.begin);
@@ -183,7 +184,7 @@ impl Order {
     }
 }
 
-/// Files of the same time. The logs before and after a rotation overlap for a moment only, because
+/// Files that overlap in time. The logs before and after a rotation overlap for a moment only, because
 /// long statements are logged late. This holds however short one of the logs is.
 fn overlaps<'n>(
     ranges: &[(Place, Micros, Micros)],
@@ -191,7 +192,7 @@ fn overlaps<'n>(
 ) -> Option<String> {
     let mut sorted = ranges.to_vec();
     sorted.sort_by_key(|r| r.1);
-    // Of those that began before, the one that lasts longest.
+    // Of the files that began earlier, the one that lasts longest.
     let mut longest = *sorted.first()?;
     let pair = sorted.into_iter().skip(1).find_map(|range| {
         let shared = longest.2.min(range.2).saturating_sub(range.1);
@@ -226,7 +227,7 @@ mod tests {
 
     fn notes(pieces: &[&[Statement<'_>]]) -> Vec<String> {
         let mut all = Order::default();
-        // Every piece on a thread of its own, the last one first.
+        // Each piece on its own thread, the last piece first.
         for (number, piece) in pieces.iter().enumerate().rev() {
             all.merge(ordered(piece, number as u64));
         }
@@ -252,7 +253,7 @@ mod tests {
 
     #[test]
     fn one_server_s_log_is_in_order() {
-        // Long statements, connections that are used again, seconds of difference.
+        // Long statements, reused connections, differences of a few seconds.
         let a: &[_] = &[(0, "u", 1, 100, 200), (0, "v", 2, 150, 198), (0, "u", 1, 201, 300)];
         let b: &[_] = &[(0, "w", 1, 300, 301), (0, "u", 2, 100, 299), (0, "u", 3, 10, 302)];
         assert_eq!(notes(&[a, b]), Vec::<String>::new());

@@ -1,30 +1,31 @@
-//! Whether a general log is of one server.
+//! Checks whether a general log is of one server.
 //!
-//! It has no durations, so `order`'s sign of mixed slow logs (a connection that runs statements of
+//! A general log has no durations, so `order`'s sign of mixed slow logs (a connection that runs statements of
 //! two users at the same time) does not exist here. The log of one server cannot have:
-//! - starts of servers at another port and another socket (one of them may have been configured anew; without
+//! - starts of servers with another port and another socket (one of them may have been configured anew; without
 //!   networking the port is 0), or of versions in turn, A, B, A, B (an upgrade that is rolled back is A, B, A);
-//! - a connection that begins while one of its number is open: a server counts its connections up until it starts again;
-//! - clocks in turn: stamps that go back by seconds and forth again, more than once or twice. A clock that is set back
-//!   stays there, and logs put one behind the other do not come back.
+//! - a connection that begins while a connection with its number is open: a server numbers its connections upwards until
+//!   it restarts;
+//! - alternating clocks: stamps that go back by seconds and forth again, more than once or twice. A clock that is set
+//!   back stays there, and logs put one behind the other do not return.
 //!
 //! Invariants:
 //!
-//! - SVR1. The first sign is kept, and one for each file at most is looked for.
-//! - SVR2. Fixed memory: a sign's text is bounded, of starts the last two versions and the last address are kept.
+//! - SVR1. The first sign is kept, and at most one sign per file is searched for.
+//! - SVR2. Memory is fixed: a sign's text is bounded, and of starts the last two versions and the last address are kept.
 
 use frond_event::{Micros, Place};
 
-/// A step back that no rounding and no thread that waits for the log explains.
+/// A step back by more than rounding and a thread that waits for the log explain.
 const BACK: Micros = 2_000_000;
 
-/// Steps back of a clock that then was where it had been, from which on there are two.
+/// From this many steps back, each from where the clock had been before, there are two clocks.
 const TURNS: u32 = 5;
 
 /// Bytes of a server's name in messages.
 const LONGEST: usize = 120;
 
-/// The facts from a starting server.
+/// The facts about a starting server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Start {
     version: String,
@@ -36,7 +37,7 @@ struct Start {
 struct Address {
     port: u64,
     socket: String,
-    /// As the log has it.
+    /// The line as the log has it.
     line: String,
 }
 
@@ -48,10 +49,10 @@ pub struct Servers {
     version: Option<String>,
     /// The version before that.
     before: Option<String>,
-    /// `version` was there before `before`, too.
+    /// `version` also came before `before`.
     back: bool,
     latest: Micros,
-    /// The stamps went back and have not been at `latest` since.
+    /// The stamps went back and have not reached `latest` since.
     behind: bool,
     turns: u32,
     found: Option<(Place, String)>,
@@ -83,12 +84,12 @@ impl Servers {
         self.before = last;
     }
 
-    /// Connection `id` begins although it is open.
+    /// Connection `id` begins although it is already open.
     pub fn reused(&mut self, place: Place, id: u64) {
         self.find(place, format!("connection {id} begins while it is open"));
     }
 
-    /// An entry's time.
+    /// Notes the time of an entry.
     #[inline]
     pub fn see(&mut self, place: Place, stamp: Micros) {
         if self.file != Some(place.file) {
@@ -106,7 +107,7 @@ impl Servers {
         }
     }
 
-    /// Another file may be another server's.
+    /// Starts another file, which may be of another server.
     fn of(&mut self, place: Place) {
         if self.file != Some(place.file) {
             let found = self.found.take();
@@ -129,14 +130,14 @@ impl Servers {
         }
     }
 
-    /// The place of the sign, and its text.
+    /// The place of the first sign, and its text.
     pub fn found(&self) -> Option<&(Place, String)> {
         self.found.as_ref()
     }
 }
 
 impl Start {
-    /// None of a line that merely looks like a start's.
+    /// Reads the lines of a start; `None` for a line that merely looks like one.
     fn of(lines: &[u8]) -> Option<Start> {
         let mut lines = lines.split(|b| *b == b'\n').map(<[u8]>::trim_ascii);
         let first = lines.next()?;
@@ -217,7 +218,7 @@ mod tests {
 
     #[test]
     fn a_server_that_listens_elsewhere_than_before_is_one() {
-        // As images of containers start it first: without networking.
+        // Images of containers first start the server without networking.
         assert_eq!(found_at(&[(0, 1), (3306, 1), (0, 2), (3306, 1)]), None);
         assert_eq!(found_at(&[(3306, 1), (3307, 1), (3307, 2)]), None, "configured anew");
         assert_eq!(found_at(&[(0, 1), (3306, 1), (0, 2), (3307, 2)]), Some(3));

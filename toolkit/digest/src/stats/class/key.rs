@@ -1,10 +1,10 @@
 //! The key of a class, of bounded length.
 //!
-//! A fingerprint may be as long as its statement, and there may be as many as `max_classes` of them. So of a
-//! long key only the begin is kept; its id and its length follow, which distinguish it from others with the
-//! same beginning.
+//! A fingerprint may be as long as its statement, and there may be `max_classes` of them. So
+//! only the beginning of a long key is kept. The key's id and length follow it, and distinguish it from
+//! others with the same beginning.
 //!
-//! Invariant: a key longer than `KEY_LIMIT` is a shortened one, and no other is.
+//! Invariant: a key longer than `KEY_LIMIT` is shortened, and no shorter key is.
 
 use std::borrow::Cow;
 
@@ -15,7 +15,7 @@ pub const KEY_LIMIT: usize = 4 << 10;
 
 const ID: usize = 16;
 
-/// Shortens a key. Must be done once, with the whole key.
+/// Shortens a key. To be called once, with the whole key.
 #[inline]
 pub fn bound(key: &mut Vec<u8>) {
     if key.len() > KEY_LIMIT {

@@ -3,9 +3,10 @@
 //! Invariants:
 //!
 //! - CE1. An attribute that was zero in every event costs nothing; one that had one value costs 64 bytes.
-//! - CE2. `merge` of parts equals adding all events to one, whatever the order (but see `top` for names).
+//! - CE2. `merge` of parts equals adding all events to one, whatever the order (except as `top` says for names).
 //! - CE3. The worst sample is that of the longest time, the last in the input among equals.
-//! - CE4. Events come in batches (`batch`): fetching a class's distributions once for several of its events is faster.
+//! - CE4. Events are added in batches (`batch`): it is faster to fetch a class's distributions once for several
+//!   events.
 
 use std::sync::Arc;
 
@@ -41,14 +42,14 @@ pub const SAMPLE_LIMIT: usize = 64 << 10;
 /// See the module's text.
 #[derive(Clone, Debug)]
 pub struct Class {
-    /// What its events have in common: the fingerprint, or the value they are grouped by; shortened (`key`).
+    /// The common property of its events: the fingerprint, or the value they are grouped by; shortened (`key`).
     pub key: Box<[u8]>,
     pub count: u64,
     /// The number of statements for which the events stand.
     pub weight: u64,
     /// Attributes that every event has.
     always: u64,
-    /// How many events have each attribute; only if that differs between attributes.
+    /// Number of events with each attribute; only if that differs between attributes.
     counts: Option<Box<[u64; Metric::COUNT]>>,
     /// Attributes that were not always zero, and their distributions in the order of the bits.
     nonzero: u64,
@@ -58,7 +59,7 @@ pub struct Class {
     rare: Option<Box<Rare>>,
     pub first: Option<Micros>,
     pub last: Option<Micros>,
-    /// Of `Event::stamp`.
+    /// First and last `Event::stamp`.
     pub first_stamp: Option<Micros>,
     pub last_stamp: Option<Micros>,
     pub dbs: Top,
@@ -68,9 +69,9 @@ pub struct Class {
     /// Where its first event is in the inputs.
     pub begun: Place,
     pub sample: Sample,
-    /// Of the distribution of its durations; not all if totals are among what was added.
+    /// What is known of the distribution of its durations; not everything if totals were added.
     known: Known,
-    /// Bits of `waiting`.
+    /// User groups, as bits of `waiting`.
     waiting: u8,
 }
 
@@ -115,7 +116,7 @@ impl Class {
         }
     }
 
-    /// Adds a batch's data of the class; takes its sample if it is the better one.
+    /// Adds a batch's data of the class, and takes its sample if that is the better one.
     pub(super) fn absorb(
         &mut self,
         buckets: Buckets,
@@ -161,7 +162,7 @@ impl Class {
         }
     }
 
-    /// Where an attribute's distribution is, or would be.
+    /// Index of an attribute's distribution, or where it would be inserted.
     #[inline]
     fn slot(&self, index: usize) -> usize {
         (self.nonzero & ((1 << index) - 1)).count_ones() as usize
@@ -184,12 +185,12 @@ impl Class {
         self.distributions[slot].add(buckets, Metric::from_index(index), value);
     }
 
-    /// Of the sample.
+    /// Rank of the sample.
     pub(super) fn best(&self) -> Best {
         self.sample.best()
     }
 
-    /// The first one of an attribute.
+    /// Adds the first value of an attribute that is not zero.
     #[inline(never)]
     fn put_distribution(&mut self, index: usize, distribution: Distribution) {
         if self.distributions.len() == self.distributions.capacity() {
@@ -200,7 +201,7 @@ impl Class {
         self.nonzero |= 1 << index;
     }
 
-    /// Counts an event and which attributes it has.
+    /// Counts an event, and the attributes that it has.
     #[inline]
     fn count_present(&mut self, present: u64) {
         if self.count == 0 {
@@ -273,8 +274,8 @@ impl Class {
         self.distribution(metric).map_or(0, Distribution::sum)
     }
 
-    /// Scales `value`, a number or a sum of events, to all statements for which they stand. Where
-    /// the rate changed within the class, its mean rate is taken.
+    /// Scales `value`, a number or a sum over events, to all statements that they stand for. Where
+    /// the rate changed within the class, its mean rate is used.
     pub fn scaled(&self, value: u64) -> u64 {
         if self.weight <= self.count {
             return value;
@@ -299,12 +300,12 @@ impl Class {
         self.flags.as_ref().map_or((0, 0), |flags| flags[flag as usize])
     }
 
-    /// The group of its users.
+    /// The group of its users, interactive or batch.
     pub fn waiting(&self) -> Waiting {
         Waiting::of(self.waiting)
     }
 
-    /// Adds the names of `other`; `map` gives this class's number of the other's.
+    /// Adds the names of `other`; `map` translates its numbers to this class's.
     pub(super) fn merge_names(
         &mut self,
         other: &Class,
@@ -367,7 +368,7 @@ impl Class {
         self.weight += other.weight;
     }
 
-    /// Bytes it takes, about.
+    /// Approximate memory in bytes.
     pub fn memory(&self) -> usize {
         std::mem::size_of::<Class>()
             + self.key.len()

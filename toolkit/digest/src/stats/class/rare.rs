@@ -40,7 +40,7 @@ impl Rare {
         }
     }
 
-    /// True if a batch has any of it.
+    /// True if a batch has any such data.
     pub(super) fn is_in(local: &Local) -> bool {
         local.errors | local.unmeasured | local.prepares | local.executes != 0
             || local.error.1 != 0

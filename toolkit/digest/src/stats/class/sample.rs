@@ -20,9 +20,9 @@ pub type Best = (u64, Place);
 /// See the module's text.
 #[derive(Clone, Debug, Default)]
 pub struct Sample {
-    /// Only its begin if the rest is on disk: see `Table::whole`.
+    /// Only the beginning if the rest is on disk: see `Table::whole`.
     pub sql: Box<[u8]>,
-    /// The whole length.
+    /// Length of the whole statement.
     pub length: u64,
     /// Nanoseconds.
     pub time: Option<u64>,
@@ -30,7 +30,7 @@ pub struct Sample {
     pub end: Option<Micros>,
     pub thread_id: Option<u64>,
     pub place: Place,
-    /// User, host and database, one behind the other, and where the first two end.
+    /// User, host and database, one behind the other, and the ends of the first two.
     who: Box<[u8]>,
     ends: [u16; 2],
     more: Option<Box<More>>,
@@ -47,7 +47,7 @@ struct More {
     error_text: Box<[u8]>,
 }
 
-/// Statement, plan and warnings, one behind the other, and where the first two end.
+/// Statement, plan and warnings, one behind the other, and the ends of the first two.
 #[derive(Clone, Copy, Debug)]
 struct OnDisk {
     stored: Stored,
@@ -112,7 +112,7 @@ impl Sample {
         self.more.as_ref().map_or(b"", |more| &more.warnings)
     }
 
-    /// The stored routine it ran in.
+    /// The stored routine in which it ran.
     pub fn routine(&self) -> &[u8] {
         self.more.as_ref().map_or(b"", |more| &more.routine)
     }
@@ -125,7 +125,7 @@ impl Sample {
         self.more.as_ref().map_or(b"", |more| &more.error_text)
     }
 
-    /// How it compares to others: the greatest is kept.
+    /// Its rank: the sample with the greatest is kept.
     pub(in crate::stats) fn best(&self) -> Best {
         (self.time.unwrap_or(0), self.place)
     }
@@ -168,12 +168,12 @@ impl Sample {
         more.warnings = texts[plan..].into();
     }
 
-    /// Bytes of its texts that are in memory and could be on disk.
+    /// Bytes of its texts that are in memory but could be on disk.
     pub(in crate::stats) fn text(&self) -> usize {
         self.sql.len() + self.plan().len() + self.warnings().len()
     }
 
-    /// Bytes it takes besides itself, about.
+    /// Approximate memory in bytes, besides the struct itself.
     pub fn memory(&self) -> usize {
         let more = self.more.as_ref().map_or(0, |more| {
             std::mem::size_of::<More>() + more.routine.len() + more.error_text.len()

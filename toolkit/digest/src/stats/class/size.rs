@@ -1,11 +1,11 @@
-//! Memory of a class: the goal of the whole program is 64 MB and 2 kB per class.
+//! Tests the memory of a class: the goal for the whole program is 64 MB and 2 kB per class.
 
 use crate::stats::Table;
 use frond_event::Metric;
 use frond_event::{Event, Flag};
 
-/// What MariaDB logs of a statement with `log_slow_verbosity=query_plan,engine`, and how far each value varies (in
-/// powers of e).
+/// The attributes that MariaDB logs with `log_slow_verbosity=query_plan,engine`, a typical value, and how far it
+/// varies (in powers of e).
 const LOGGED: [(Metric, f64, f64); 9] = [
     (Metric::QueryTime, 3e5, 3.0),
     (Metric::LockTime, 1e3, 5.0),
@@ -18,7 +18,7 @@ const LOGGED: [(Metric, f64, f64); 9] = [
     (Metric::PagesReadTime, 0.0, 0.0),
 ];
 
-/// A table of the given numbers of classes and of events in each, in a day of twelve users on thirty hosts.
+/// A table with so many classes and events in each, over a day, with twelve users on thirty hosts.
 fn table(classes: u64, events: u64) -> Table {
     let mut table = Table::new(1 << 20, 64 << 10);
     let mut seed = 5_u64;
@@ -60,7 +60,7 @@ fn a_class_takes_about_two_kilobytes() {
     }
 }
 
-/// However often a statement runs.
+/// The bound holds however often a statement runs.
 #[test]
 fn a_class_takes_no_more_than_seven_kilobytes() {
     let table = table(1, 50_000);

@@ -4,7 +4,7 @@
 //!
 //! - TT1. Count, sum and, where given, bounds of such a class are exact; the rest is unknown
 //!   (`Known`) and stays so when the class is added to others.
-//! - TT2. One statement is known completely: its sum is its value.
+//! - TT2. If the total is of one statement, everything is known: its sum is its value.
 
 use std::sync::Arc;
 
@@ -33,14 +33,15 @@ pub struct Totals {
     /// Bounds of one statement's time; `None`: not known.
     pub min: Option<u64>,
     pub max: Option<u64>,
-    /// Of other attributes; every statement had them.
+    /// Totals of other attributes; every statement had these attributes.
     pub sums: Vec<Total>,
-    /// How often the answer was yes; every statement had one.
+    /// How often each flag was yes; every statement had these flags.
     pub flags: Vec<(Flag, u64)>,
 }
 
 impl Class {
-    /// `event` stands for all of them: text, database, first begin and last end. `db` is its number in `Table::names`.
+    /// A class of these totals. `event` stands for all statements: text, database, first begin and last end. `db` is
+    /// its number in `Table::names`.
     pub(in crate::stats) fn of_totals(
         key: &[u8],
         event: &Event<'_>,
@@ -59,7 +60,7 @@ impl Class {
         class.last = event.end;
         class.begun = event.place;
         class.sample = Sample::of(event, sample_limit);
-        // Of the statement itself nothing is known but its class's text.
+        // Only the text of the class is known, nothing about a single statement.
         class.sample.time = None;
         let share = Share { id: db, count: totals.count, time: totals.time };
         class.dbs.add_share(share, &Arc::new(Room::default()));

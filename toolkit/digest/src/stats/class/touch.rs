@@ -1,15 +1,15 @@
 //! Prefetches: reads memory that `absorb` will change, so that it is in the processor's cache by
-//! then: see `Table::fetch`. The returned values have no meaning; reading one byte of a line of 64
+//! then (see `Table::fetch`). The returned values have no meaning; reading one byte of a line of 64
 //! bytes loads the line.
 //!
-//! Measured on a slow log of 150 MB with 5000 classes, one thread, runs with and without in turn: all of it takes 11 % off the
-//! processor time of `frond digest` (two pairs, 0.88 and 0.91), the second and third step alone 5 % (four pairs, 0.88 to 1.04); with
-//! 20 000 classes those two alone take 13 % (one pair). The machine was busy.
+//! Measured on a slow log of 150 MB with 5000 classes, one thread, runs with and without in turn: all of it saves 11 % of the
+//! processor time of `frond digest` (two pairs, 0.88 and 0.91); the second and third step alone save 5 % (four pairs, 0.88 to
+//! 1.04), and 13 % with 20 000 classes (one pair). The machine was busy.
 
 use super::Class;
 
 impl Class {
-    /// Its own lines.
+    /// Reads the class's own lines.
     #[inline]
     pub(in crate::stats) fn touch(&self) -> u64 {
         self.count
@@ -23,7 +23,7 @@ impl Class {
             ^ self.series.touch()
     }
 
-    /// The memory to which these lines point.
+    /// Reads the memory to which these lines point.
     #[inline]
     pub(in crate::stats) fn touch_parts(&self) -> u64 {
         let key = self.key.iter().step_by(64).fold(0, |read, byte| read ^ u64::from(*byte));

@@ -1,7 +1,7 @@
 //! Loops of two to four statements in turn (A, B, A, B) on one connection.
 //!
-//! A statement of the class that was there `n` statements before continues a loop of the period `n`. What is kept of a
-//! connection are its last classes and, for each period, how long that has been so.
+//! A statement whose class equals that of `n` statements before continues a loop of the period `n`. The state of a
+//! connection is its last classes and, for each period, for how long it has continued.
 //!
 //! Invariants:
 //!
@@ -9,27 +9,27 @@
 //! - LO2. A loop is counted with its smallest period: A, A, A, A is no loop of A, A, and A, B, A, B none of four.
 //! - LO3. Loops that differ only in where they begin (A, B and B, A) are one (`Key`).
 
-/// Statements in a turn, at most.
+/// The most statements in a turn.
 pub const LONGEST: usize = 4;
 
 const SHORTEST: usize = 2;
 
-/// What a loop of the longest period needs, and the statement before it.
+/// As many classes as a loop of the longest period needs, and the one before it.
 const KEPT: usize = LONGEST + 1;
 
-/// The classes of a turn, in the order in which they run; zeros behind a shorter one.
+/// The classes of a turn, in the order in which they run; a shorter turn is filled up with zeros.
 pub type Turn = [u64; LONGEST];
 
-/// A turn beginning where it is smallest.
+/// The rotation of a turn that is smallest.
 pub type Key = Turn;
 
 /// The last statements of a connection.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Loops {
-    /// Statements so far; the one numbered `n` has its place at `n % KEPT`.
+    /// Number of statements so far; statement `n` is at `n % KEPT`.
     seen: usize,
     classes: [u64; KEPT],
-    /// Nanoseconds of all statements before it.
+    /// For each of them, the nanoseconds of all statements before it.
     times: [u64; KEPT],
     time: u64,
     open: [Open; LONGEST - SHORTEST + 1],
@@ -46,10 +46,10 @@ struct Open {
     time: u64,
 }
 
-/// A loop that is over.
+/// A loop that has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Loop {
-    /// From where it began.
+    /// The classes from where it began.
     pub turn: Turn,
     pub turns: u64,
     pub statements: u64,
@@ -58,7 +58,7 @@ pub(super) struct Loop {
 }
 
 impl Loops {
-    /// The connection's next statement; `ended` gets the loops that it does not continue.
+    /// Adds the connection's next statement; `ended` gets the loops that it does not continue.
     pub fn add(&mut self, class: u64, time: u64, mut ended: impl FnMut(Loop)) {
         for period in SHORTEST..=LONGEST {
             if self.back(period) != Some(class) {
@@ -85,7 +85,7 @@ impl Loops {
         }
     }
 
-    /// Where the statement `n` before the next one is kept.
+    /// The index of the statement `n` before the next one.
     fn place(&self, n: usize) -> usize {
         (self.seen + KEPT - n) % KEPT
     }
@@ -121,7 +121,7 @@ impl Loops {
     }
 }
 
-/// The same for every place at which a turn may begin.
+/// The key of a turn, which is the same for each place at which the turn may begin.
 pub(super) fn key(turn: Turn) -> Key {
     let period = turn.iter().position(|class| *class == 0).unwrap_or(LONGEST);
     let from = |first: usize| {
@@ -138,7 +138,7 @@ pub(super) fn key(turn: Turn) -> Key {
 mod tests {
     use super::*;
 
-    /// The loops of five turns or more in statements of classes that are letters; each takes 10 ns.
+    /// Finds loops of at least five turns in statements whose classes are letters; each statement takes 10 ns.
     fn loops(statements: &str) -> Vec<(String, u64, u64, u64, char)> {
         let mut found = Vec::new();
         let mut each = |l: Loop| {
@@ -175,7 +175,7 @@ mod tests {
         for none in ["AAAAAAAAAAAAAAAAAAAA", "ABABABAB", "ABCDE", "ABCDEABCDEABCDEABCDEABCDE", ""] {
             assert_eq!(loops(none), [], "{none}");
         }
-        // Of four statements that are two, the two.
+        // A loop of four that is twice a loop of two counts as the latter.
         assert_eq!(loops(&"ABAB".repeat(5)).len(), 1);
     }
 
@@ -186,7 +186,7 @@ mod tests {
         assert_ne!(key([1, 2, 3, 0]), key([1, 3, 2, 0]));
     }
 
-    /// Beside a search in the whole sequence.
+    /// Compares with a search in the whole sequence.
     #[test]
     fn what_is_found_is_what_a_slow_search_finds() {
         let mut random = 12_345_u64;

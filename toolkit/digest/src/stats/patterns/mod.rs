@@ -1,16 +1,16 @@
 //! Patterns over the statements of one connection: transactions, and the same class again and again (N+1: a loop in
 //! the application that asks for one row at a time).
 //!
-//! Loops of two to four statements in turn (A, B, A, B) are found too (`loops`); longer ones are not.
+//! Loops of two to four statements in turn (A, B, A, B) are found as well (`loops`); longer ones are not.
 //!
-//! A loop does not wait: a run ends where its connection was idle for `IDLE`. Statements that a pool's connection gets
-//! from one request after the other are none.
+//! A loop does not pause: a run ends where its connection was idle for `IDLE`. So statements that a pool's connection
+//! gets from one request after the other do not form a run.
 //!
 //! Events must come in the order of the log. Statements that a slow log left out
 //! (`long_query_time`) are not seen, so a run of statements may have others in between.
 //!
 //! Two servers may use the same number for a connection. In captures connections have numbers of their own; in logs
-//! they are told apart by their users and hosts as well.
+//! their users and hosts distinguish them as well.
 //!
 //! Invariant: at most `MAX_CONNECTIONS` connections, and `MAX_CLASSES` classes and loops, are remembered.
 
@@ -31,10 +31,10 @@ const MAX_BEFORE: usize = 8;
 /// The shortest run that counts, and the fewest turns of a loop.
 pub const MIN_RUN: u64 = 5;
 
-/// Longest time between a statement's end and the next one of a run. Old logs have whole seconds.
+/// Longest idle time within a run, from a statement's end to the next one. Old logs have whole seconds.
 const IDLE: Micros = 2_000_000;
 
-/// The same between begins, where no durations are known.
+/// The same from begin to begin, where durations are unknown.
 const IDLE_UNKNOWN: Micros = 10_000_000;
 
 /// The last statements of a connection.
@@ -49,7 +49,7 @@ struct Connection {
     /// Statements since BEGIN, if there was one.
     transaction: Option<u64>,
     loops: Loops,
-    /// The time until which the next statement may belong to the run.
+    /// The next statement belongs to the run only if it begins by this time.
     awaited: Option<Micros>,
 }
 
@@ -63,7 +63,7 @@ pub struct Runs {
     pub time: u64,
     /// (class, how often it came before a run)
     before: Vec<(u64, u64)>,
-    /// Of a loop: its classes as the first one had them.
+    /// For a loop: its classes, in the order of the first run.
     pub turn: Turn,
 }
 
@@ -101,7 +101,7 @@ pub struct Patterns {
     pub statements_in_transactions: u64,
 }
 
-/// Tells connections apart; `None` if the event does not say whose it is.
+/// Identifies the connection; `None` if the event does not tell it.
 fn connection_of(event: &Event<'_>) -> Option<u64> {
     if event.connection > 0 {
         return Some(event.connection);
@@ -116,7 +116,7 @@ fn connection_of(event: &Event<'_>) -> Option<u64> {
 }
 
 impl Patterns {
-    /// The next event of the log.
+    /// Adds the next event of the log.
     pub fn add(&mut self, class: u64, event: &Event<'_>) {
         let Some(thread) = connection_of(event) else { return };
         if self.connections.len() >= MAX_CONNECTIONS && !self.connections.contains_key(&thread) {
@@ -167,17 +167,17 @@ impl Patterns {
         self.connections.insert(thread, connection);
     }
 
-    /// The log ended: open runs and transactions end too.
+    /// Ends the log: open runs and transactions end as well.
     pub fn finish(&mut self) {
         let mut connections: Vec<_> = std::mem::take(&mut self.connections).into_iter().collect();
-        // The first of a loop says how it is turned: the same one in every run.
+        // The first run of a loop decides the order of its turn; it must not depend on the hash table.
         connections.sort_unstable_by_key(|(number, _)| *number);
         for (_, mut connection) in connections {
             self.end(&mut connection);
         }
     }
 
-    /// A connection ended.
+    /// Ends a connection.
     fn end(&mut self, connection: &mut Connection) {
         self.end_run(connection);
         self.end_transaction(connection);
@@ -230,7 +230,7 @@ mod tests {
         let mut patterns = Patterns::default();
         for i in 0..20 {
             feed(&mut patterns, 1, if i % 10 == 0 { 1 } else { 2 }, "select 1");
-            // Another connection between them changes nothing.
+            // Statements of another connection in between change nothing.
             feed(&mut patterns, 2, 3 + i % 2, "select 2");
         }
         patterns.finish();

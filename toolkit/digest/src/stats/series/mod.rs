@@ -1,19 +1,19 @@
-//! How often and how long, over time: one entry per interval in which something happened.
+//! Counts and times over time: one entry per interval in which something happened.
 //!
-//! A statement counts in the interval in which it ended, and its time is in all intervals in which it ran: the time in
-//! an interval divided by the width is how many statements ran at the same time.
+//! A statement counts in the interval in which it ended, and its time is divided among all intervals in which it ran: the
+//! time in an interval divided by the width is the number of statements that ran at the same time.
 //!
-//! Every class has dozens of intervals, so all but the latest two are packed: what differs from the one before, in as
-//! few bytes as it needs. Logs are nearly in order, and threads that read one are only a little apart; what is older
-//! is put among the packed slowly.
+//! Every class has dozens of intervals, so all but the latest two are packed: as the difference from the interval before, in
+//! as few bytes as it needs. Logs are nearly in order, and threads that read one are only a little apart; older values
+//! are inserted among the packed ones, slowly.
 //!
 //! Invariants:
 //!
 //! - SER1. Intervals begin at multiples of their width since the epoch; the width is one of `Widths`, each of which
 //!   divides the next.
 //! - SER2. At most `limit` entries: when there would be more, neighbours become one (`level` grows). So a statement longer
-//!   than `limit` intervals makes them wider before it is split, and no statement takes more steps than that.
-//! - SER3. The result does not depend on the order of events: times are split in whole nanoseconds, so that splitting and then
+//!   than `limit` intervals makes them wider before it is split, and no statement takes more than `limit` steps.
+//! - SER3. The result does not depend on the order of events. Times are split in whole nanoseconds, so that splitting and then
 //!   widening gives the same as widening and then splitting; and the level is the least that SER2 permits.
 //! - SER4. The packed intervals are those before the latest two, ascending by index; none if there are not two.
 
@@ -30,7 +30,7 @@ use words::{put_word, word};
 pub use width::{covering, Clock, Doubled, Widths};
 
 const SECOND: i64 = 1_000_000;
-/// Later than this is taken as this: the seconds since the epoch are 32 bits.
+/// Later times count as this one: the seconds since the epoch have 32 bits.
 const LAST: i64 = (u32::MAX as i64 + 1) * SECOND - 1;
 
 /// Bytes by which the packed intervals grow.
@@ -39,8 +39,8 @@ const ROOM: usize = 32;
 /// One interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Interval {
-    /// The interval's number: its begin divided by the width. Seconds since the epoch fit until 2106 and, before 1970,
-    /// are taken as 1970.
+    /// The interval's number: its begin divided by the width. Seconds since the epoch fit until 2106; times before 1970
+    /// count as 1970.
     index: u32,
     /// Statements that ended in it. Saturates.
     pub count: u32,
@@ -63,7 +63,7 @@ impl Interval {
 #[derive(Clone, Debug, Default)]
 pub struct Series<W = Doubled> {
     packed: Vec<u8>,
-    /// The index of the last packed one, and how many there are.
+    /// The index of the last packed interval, and their number.
     before: u32,
     count: u16,
     level: u8,
@@ -74,7 +74,7 @@ pub struct Series<W = Doubled> {
 }
 
 impl<W: Widths> Series<W> {
-    /// An empty one that is to be merged into this one: it need not be finer.
+    /// An empty series to be merged into this one later: it need not be finer.
     pub fn beside(&self) -> Series<W> {
         Series { level: self.level, ..Series::default() }
     }
@@ -86,7 +86,7 @@ impl<W: Widths> Series<W> {
         let end = end.clamp(0, LAST) as u64;
         let width = self.width() as u64 * SECOND as u64;
         for recent in [&mut self.latest, &mut self.previous] {
-            // The begins of intervals are compared because a division by the width takes longer than all else here.
+            // Compares begins of intervals, because a division by the width would take longer than everything else here.
             let ran = end.wrapping_sub(u64::from(recent.index) * width);
             if ran < width && time <= ran * 1000 && !recent.is_none() {
                 recent.add(&Interval { index: recent.index, count: 1, time });
@@ -96,7 +96,7 @@ impl<W: Widths> Series<W> {
         self.split(end * 1000, time, limit);
     }
 
-    /// Adds a statement that began before the interval in which it ended, or is the first in it; nanoseconds.
+    /// Adds a statement that began before the interval in which it ended, or is the first in it. All times in nanoseconds.
     #[inline(never)]
     fn split(&mut self, end: u64, time: u64, limit: usize) {
         let nanos = |level: u8| W::SECONDS[usize::from(level)] * 1_000_000_000;
@@ -128,7 +128,7 @@ impl<W: Widths> Series<W> {
             return self.unite(steps, limit);
         }
         loop {
-            // What this adds may widen the intervals.
+            // The parts that are added may widen the intervals.
             let interval = step(self.level);
             self.put(interval, limit);
             if interval.count > 0 {
@@ -164,13 +164,13 @@ impl<W: Widths> Series<W> {
     fn unite(&mut self, others: Vec<Interval>, limit: usize) {
         let mut intervals = self.intervals();
         intervals.extend(others);
-        // Two ascending runs: a merge of them.
+        // There are two ascending runs, which this sort merges.
         intervals.sort_by_key(|interval| interval.index);
         join(&mut intervals);
         self.set(intervals, limit);
     }
 
-    /// Has at least this level.
+    /// Raises the level to at least this one.
     fn raise(&mut self, level: u8) {
         if level > self.level {
             let intervals = self.at_level(level);
@@ -179,7 +179,7 @@ impl<W: Widths> Series<W> {
         }
     }
 
-    /// Each statement becomes this many.
+    /// Makes each statement count as `n`.
     pub fn multiply(&mut self, n: u32) {
         if n == 1 {
             return;
@@ -200,7 +200,7 @@ impl<W: Widths> Series<W> {
 
     /// Puts an interval behind the packed ones.
     fn pack(&mut self, interval: Interval) {
-        // Most logs have microseconds.
+        // The times of most logs are whole microseconds.
         let (time, exact) = match interval.time % 1000 {
             0 => (interval.time / 1000, 0),
             _ => (interval.time, 1),
@@ -238,7 +238,7 @@ impl<W: Widths> Series<W> {
         intervals
     }
 
-    /// Has these, at most `limit` of them, at the level they have or a higher one.
+    /// Replaces the intervals by these, at most `limit` of them, at their level or a higher one.
     fn set(&mut self, mut intervals: Vec<Interval>, limit: usize) {
         while intervals.len() > limit {
             coarsen::<W>(&mut intervals, self.level);
@@ -290,7 +290,7 @@ impl<W: Widths> Series<W> {
     }
 }
 
-/// From a level to the next.
+/// Converts intervals from a level to the next.
 fn coarsen<W: Widths>(intervals: &mut Vec<Interval>, level: u8) {
     let level = usize::from(level);
     let factor = (W::SECONDS[level + 1] / W::SECONDS[level]) as u32;
@@ -298,7 +298,7 @@ fn coarsen<W: Widths>(intervals: &mut Vec<Interval>, level: u8) {
     join(intervals);
 }
 
-/// Makes neighbours of one index one.
+/// Joins neighbours that have the same index.
 fn join(intervals: &mut Vec<Interval>) {
     intervals.dedup_by(|next, kept| {
         let same = next.index == kept.index;

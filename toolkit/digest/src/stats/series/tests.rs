@@ -91,7 +91,7 @@ fn a_long_statement_is_in_all_intervals_in_which_it_ran() {
     let load = |minute: usize| all[minute].1.time as f64 / 60e9;
     assert!((1..11).all(|minute| (load(minute) - 1.01).abs() < 1e-9), "{all:?}");
     assert!([0, 11, 12, 13, 14].iter().all(|minute| load(*minute) < 0.02), "{all:?}");
-    // It counts where it ends.
+    // A statement counts where it ends.
     assert_eq!(all.iter().map(|(_, i)| i.count).collect::<Vec<_>>()[10..13], [6, 7, 6]);
 }
 
@@ -118,7 +118,8 @@ fn all_orders<W: Widths>() {
         parts.iter().rev().for_each(|part| merged.merge(part, limit));
         assert_eq!(shown(&one), shown(&back), "{seed}");
         assert_eq!(shown(&one), shown(&merged), "{seed}");
-        // The width is the least at which the intervals are few enough, each with the time that is in it.
+        // The width is the least at which there are few enough intervals, and each interval has its part of the
+        // time.
         let width = one.width();
         let truth = |width: i64| {
             let mut all = std::collections::BTreeMap::<i64, (u32, u64)>::new();

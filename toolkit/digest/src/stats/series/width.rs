@@ -1,5 +1,5 @@
-//! How wide intervals may be: series of classes double their width, because statistics want as many intervals as there
-//! is room for; the one of everything, which has many, has the steps of a clock, because people read it.
+//! The widths of intervals. Series of classes double their width, because statistics need as many intervals as there
+//! is room for. The series of everything has many intervals and uses the steps of a clock, because people read it.
 
 /// Widths in seconds by level, ascending. Each divides the next, and any two times are in one interval of the last.
 pub trait Widths: Clone + Default {
@@ -21,7 +21,7 @@ impl Widths for Doubled {
     };
 }
 
-/// What people divide time by, as far as each divides the next; then days, doubled.
+/// The units in which people divide time, as far as each divides the next; then days, doubled.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Clock;
 

@@ -1,23 +1,23 @@
 //! How often each string of one kind (users, hosts, databases) occurs within a class.
 //!
 //! Up to `FEW` strings are in a list, more in a hash table, as long as the memory that the tables
-//! of all classes share (`Room`) lasts. When it is used up, the strings that are there (of a list,
-//! its most frequent) stay, and all others compete for `LATE` counters by Space-Saving (Metwally,
-//! Agrawal and El Abbadi, 2005): a string that finds no counter takes the lowest, and inherits its
+//! of all classes share (`Room`) lasts. When it is used up, the strings in the table (or the most frequent
+//! of a list) stay, and all others compete for `LATE` counters by Space-Saving (Metwally,
+//! Agrawal and El Abbadi, 2005): a string that finds no counter takes the lowest one, and inherits its
 //! count as the number that may have been missed.
 //!
 //! Invariants:
 //!
 //! - TP1. A string's count is exact or a lower bound. Counts of strings that lost their counter are
 //!   added to `OTHERS`, so the sums are those of the class.
-//! - TP2. If `n` events are of strings that compete, each string with more than `n / LATE` of them
-//!   has a counter, which misses at most `n / LATE`: late strings are found, however many there
+//! - TP2. If `n` events have competing strings, each string with more than `n / LATE` of them
+//!   has a counter, which misses at most `n / LATE`. So late strings are found, however many there
 //!   are.
-//! - TP3. While the memory lasts, every count is exact and so does not depend on the order of
-//!   events. After that it does.
+//! - TP3. While the memory lasts, every count is exact and so independent of the order of
+//!   events. After that it may depend on it.
 //!
-//! Rejected: Space-Saving for all strings. Forty equally busy hosts take each other's counters for
-//! ever, so that hardly any of their counts is certain.
+//! Rejected: Space-Saving for all strings. Forty equally busy hosts would take each other's counters for
+//! ever, so that hardly any of their counts would be certain.
 
 use std::cmp::Reverse;
 use std::sync::atomic::{AtomicIsize, Ordering};
@@ -28,17 +28,17 @@ use super::names::{NameId, NAME_BITS, OTHERS};
 /// Strings in a list. Every class has three of these.
 const FEW: usize = 16;
 
-/// Strings of a list that stay when there is no room for a table, and counters for all others: together they take what
-/// the list took.
+/// Strings of a list that stay when there is no room for a table, and counters for all others. Together they take the
+/// memory of the list.
 const STAY: usize = 6;
 const LATE: usize = 6;
 const _: () = assert!(std::mem::size_of::<Scarce>() <= FEW * std::mem::size_of::<Packed>());
 
-/// Slots of the first table, which come to more by a half each time; seven of eight are used at most.
+/// Slots of the first table; each growth adds half. At most seven of eight slots are used.
 const SLOTS: usize = 24;
 
-/// Bytes for the tables of all classes, and how many of them each class takes away by being there: with 40 000 classes
-/// (`MAX_CLASSES`) there is no memory left for tables, with few there is plenty.
+/// Bytes for the tables of all classes, and the part of them that each class takes away by existing: with 40 000
+/// classes (`MAX_CLASSES`) no memory is left for tables, with few classes there is plenty.
 const ROOM: isize = 8 << 20;
 const PER_CLASS: isize = 200;
 
@@ -104,18 +104,18 @@ impl Room {
         Arc::new(Room(AtomicIsize::new(bytes)))
     }
 
-    /// There is one class more.
+    /// Counts one class more.
     pub(super) fn class_comes(&self) {
         self.0.fetch_sub(PER_CLASS, Ordering::Relaxed);
     }
 
-    /// There is one class less.
+    /// Counts one class less.
     pub(super) fn class_goes(&self) {
         self.0.fetch_add(PER_CLASS, Ordering::Relaxed);
     }
 }
 
-/// A part of that memory, freed when it is dropped.
+/// A part of that memory, returned when dropped.
 #[derive(Debug)]
 struct Lease {
     room: Arc<Room>,
@@ -123,7 +123,7 @@ struct Lease {
 }
 
 impl Lease {
-    /// Makes it `bytes` if the memory suffices.
+    /// Changes its size to `bytes`; false if the memory does not suffice.
     fn grow(&mut self, bytes: usize) -> bool {
         let more = bytes.saturating_sub(self.bytes);
         let take = |left: isize| left.checked_sub_unsigned(more).filter(|left| *left >= 0);
@@ -139,7 +139,7 @@ impl Drop for Lease {
     }
 }
 
-/// Copies are made of one class at a time, for a report: they are not counted.
+/// Copies exist for one class at a time, for a report, so they are not counted.
 impl Clone for Lease {
     fn clone(&self) -> Self {
         Lease { room: self.room.clone(), bytes: 0 }
@@ -160,28 +160,28 @@ impl Late {
     }
 }
 
-/// More strings than a list has.
+/// More strings than fit into a list.
 #[derive(Clone, Debug)]
 struct Many {
     slots: Box<[Packed]>,
     used: usize,
     lease: Lease,
-    /// After the memory is used up.
+    /// Set when the memory is used up.
     rivals: Option<Box<Rivals>>,
 }
 
-/// The rest of a list for which the memory did not suffice.
+/// The rest of a list that could not become a table.
 #[derive(Clone, Debug)]
 struct Scarce {
     stay: [Packed; STAY],
     rivals: Rivals,
 }
 
-/// Space-Saving.
+/// The counters of Space-Saving.
 #[derive(Clone, Debug, Default)]
 struct Rivals {
     late: [Late; LATE],
-    /// Of strings that lost their counter.
+    /// Counts of strings that lost their counter.
     others: Packed,
 }
 
@@ -203,7 +203,7 @@ impl Default for Top {
 }
 
 impl Top {
-    /// Exact shares of different strings, as many as there are.
+    /// A list with exact shares of different strings, however many there are.
     pub(super) fn of(shares: impl Iterator<Item = Share>) -> Top {
         let mut top = Top::default();
         let endless = Room::of(isize::MAX / 2);
@@ -229,7 +229,7 @@ impl Top {
         self.put(share, 0, room);
     }
 
-    /// Adds events of a string, of which at most `missed` more are not told.
+    /// Adds events of a string; at most `missed` more events of it are not in `share`.
     #[inline(never)]
     fn put(&mut self, share: Share, missed: u64, room: &Arc<Room>) {
         if share.count == 0 {
@@ -255,7 +255,7 @@ impl Top {
         }
     }
 
-    /// Adds another's counts; `map` gives this one's number of the other's.
+    /// Adds the counts of `other`; `map` translates its numbers to this one's.
     pub fn merge(&mut self, other: &Top, mut map: impl FnMut(NameId) -> NameId, room: &Arc<Room>) {
         let mut mapped = |packed: Packed| Share { id: map(packed.id()), ..packed.share() };
         match &other.0 {
@@ -289,7 +289,7 @@ impl Top {
             Kind::Scarce(scarce) => Some(&mut scarce.rivals),
             Kind::Few(_) => None,
         };
-        // The other may have seen ours, too.
+        // The other one may have missed events of our strings, too.
         for ours in ours.into_iter().flat_map(|ours| &mut ours.late).filter(|l| l.share.what != 0) {
             if !late.iter().any(|(share, _)| share.id == ours.share.id()) {
                 ours.missed = ours.missed.saturating_add(theirs.floor());
@@ -299,7 +299,7 @@ impl Top {
         self.put(Share { id: OTHERS, ..theirs.others.share() }, 0, room);
     }
 
-    /// The most frequent first, and `OTHERS` last: a name says more than the rest does.
+    /// The most frequent first, and `OTHERS` last, since a name says more than the rest.
     pub fn sorted(&self) -> Vec<Share> {
         let (all, rivals): (&[Packed], Option<&Rivals>) = match &self.0 {
             Kind::Few(few) => (few, None),
@@ -308,7 +308,7 @@ impl Top {
         };
         let late = rivals.into_iter().flat_map(|r| r.late.iter().map(|l| &l.share));
         let told = all.iter().chain(late).filter(|s| s.what != 0).map(|s| s.share());
-        // Of some there was not even a number.
+        // Some strings did not even get a number.
         let (others, mut shares): (Vec<Share>, Vec<Share>) = told.partition(|s| s.id == OTHERS);
         let mut rest = rivals.map_or(Packed::default(), |r| r.others);
         others.into_iter().for_each(|share| rest.add_share(share));
@@ -330,7 +330,7 @@ impl Top {
         }
     }
 
-    /// Without what is in the room of all classes.
+    /// Memory in bytes, without the part that is taken from `Room`.
     pub fn memory(&self) -> usize {
         match &self.0 {
             Kind::Few(few) => few.capacity() * std::mem::size_of::<Packed>(),
@@ -345,7 +345,7 @@ impl Top {
 }
 
 impl Many {
-    /// Of a list, if there is room.
+    /// The table made from a list; `None` if there is no room.
     fn of(few: &[Packed], room: &Arc<Room>) -> Option<Box<Many>> {
         let lease = Lease { room: room.clone(), bytes: 0 };
         let mut many = Box::new(Many { slots: Box::default(), used: 0, lease, rivals: None });
@@ -354,7 +354,7 @@ impl Many {
         fits.then_some(many)
     }
 
-    /// Where a string is, or would be. There is always a free slot.
+    /// The slot of a string, or a free one for it. There is always a free slot.
     #[inline]
     fn slot(&self, id: NameId) -> usize {
         let hash = u64::from(id.wrapping_mul(0x9E37_79B1));
@@ -426,7 +426,7 @@ impl Scarce {
 }
 
 impl Rivals {
-    /// `missed` is what is known of the string apart from what these know.
+    /// Adds events. `missed` is the number that earlier structures may have missed of the string.
     fn put(&mut self, share: Share, missed: u64) {
         let is = |late: &&mut Late| late.share.what != 0 && late.share.id() == share.id;
         if let Some(late) = self.late.iter_mut().find(is) {
@@ -441,7 +441,7 @@ impl Rivals {
         }
     }
 
-    /// The largest possible count of a string without a counter.
+    /// The largest count that a string without a counter can have.
     fn floor(&self) -> u64 {
         self.late.iter().map(Late::most).min().unwrap_or(0)
     }

@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use super::*;
 use crate::stats::names::UNKNOWN;
 
-/// What was added, by string.
+/// The true counts and times, by string.
 type Truth = BTreeMap<NameId, (u64, u64)>;
 
 fn add(top: &mut Top, truth: &mut Truth, id: NameId, room: &Arc<Room>) {
@@ -13,7 +13,7 @@ fn add(top: &mut Top, truth: &mut Truth, id: NameId, room: &Arc<Room>) {
     *sum = (sum.0 + 1, sum.1 + time);
 }
 
-/// TP1.
+/// Checks TP1.
 fn check(top: &Top, truth: &Truth) {
     let shares = top.sorted();
     for share in shares.iter().filter(|s| s.id != OTHERS) {
@@ -35,7 +35,7 @@ fn is_exact(top: &Top, truth: &Truth) -> bool {
 fn counts_are_exact_while_there_is_room() {
     let room = Arc::new(Room::default());
     let (mut top, mut truth) = (Top::default(), Truth::new());
-    // Unknown ones have a number, too.
+    // Unknown strings have a number, too.
     for i in 0..200_000_u32 {
         let id = if i % 3 == 0 { i % 40 } else { i % 5000 };
         add(&mut top, &mut truth, if id == OTHERS { UNKNOWN } else { id }, &room);
@@ -75,7 +75,7 @@ fn a_string_with_more_than_its_part_has_a_counter() {
         let (mut top, mut truth) = (Top::default(), Truth::new());
         for i in 0..100_000_u32 {
             seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-            // One in five is of one string; all others are rare.
+            // One in five events is of one string; all other strings are rare.
             let id = if i > 30_000 && i % 5 == 0 { 77 } else { 1000 + (seed >> 12) % 50_000 };
             add(&mut top, &mut truth, id, &room);
         }
@@ -85,7 +85,7 @@ fn a_string_with_more_than_its_part_has_a_counter() {
     }
 }
 
-/// Parts with and without room, added to each other.
+/// Parts with and without room are added to each other.
 #[test]
 fn parts_add_up() {
     for sizes in [[0, 0], [0, 1 << 20], [1 << 20, 0], [1000, 1000], [1 << 20, 1 << 20]] {
@@ -104,7 +104,7 @@ fn parts_add_up() {
         let first: Vec<NameId> = ours.sorted().iter().take(2).map(|s| s.id).collect();
         assert!(first.contains(&50) && first.contains(&51), "{first:?}");
         assert_eq!(is_exact(&ours, &truth), sizes == [1 << 20; 2]);
-        // A short list and what was merged.
+        // A short list, merged with a table.
         let mut short = Top::default();
         add(&mut short, &mut truth, 50, &rooms[0]);
         short.merge(&ours, |id| id, &Room::of(0));

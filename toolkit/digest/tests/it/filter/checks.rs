@@ -1,4 +1,5 @@
-//! What holds for any text as an expression. The tests here and a target in `fuzz/` at the root of the repository call it.
+//! Checks that hold for any text as an expression. The tests here and a target in `fuzz/` at the root of the repository
+//! call them.
 
 use frond_digest::filter::{Context, Filter, Scratch};
 use frond_event::{Event, Metric};

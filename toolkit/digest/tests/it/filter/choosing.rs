@@ -1,4 +1,4 @@
-//! Expressions and what they say of one event.
+//! Expressions, and their values for one event.
 
 use super::{chooses, context, event, parse};
 use frond_digest::filter::{Filter, Scratch};
@@ -49,7 +49,7 @@ fn comparisons_of_every_type() {
 }
 
 #[test]
-#[allow(clippy::nonminimal_bool)] // The shapes are the point.
+#[allow(clippy::nonminimal_bool)] // The test is about these shapes.
 fn and_binds_more_than_or_and_parentheses_more_than_both() {
     assert!(chooses("true || true && false"));
     assert!(!chooses("(true || true) && false"));

@@ -61,7 +61,7 @@ fn the_caret_stands_under_the_place_whatever_is_before_it() {
     let shown = error.to_string();
     let lines: Vec<_> = shown.lines().collect();
     assert_eq!((lines[1], lines[2]), ("   quer_time > 5", "   ^^^^^^^^^"));
-    // A long line is shown around the place only.
+    // Only the part of a long line around the place is shown.
     let text = format!("{} && quer_time > 5", vec!["db == 'a'"; 100].join(" && "));
     let shown = parse(&text).unwrap_err().to_string();
     let lines: Vec<_> = shown.lines().collect();

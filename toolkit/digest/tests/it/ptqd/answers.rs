@@ -1,12 +1,12 @@
-//! What pt-query-digest gets wrong in the sample logs, on logs whose statements are known: ours is the right answer, and
-//! (where it is installed) the peer's is still the wrong one.
+//! Errors of pt-query-digest in the sample logs, shown on logs whose statements are known: our answer is right, and
+//! (where it is installed) pt-query-digest's is still wrong.
 
 use std::io::Write;
 
 use super::compare;
 use super::peer::{self, Class};
 
-/// A class as it is known: fingerprint, statements, sum of their sizes.
+/// A class as it should be: fingerprint, number of statements, sum of their sizes.
 type Known = (&'static str, u64, f64);
 
 fn said(classes: &[Class]) -> Vec<(String, u64, f64)> {
@@ -21,7 +21,7 @@ fn same(said: &[(String, u64, f64)], truth: &[Known]) -> bool {
     said.len() == truth.len() && said.iter().zip(truth).all(|(s, t)| (s.0.as_str(), s.1, s.2) == *t)
 }
 
-/// Ours must be `truth` (by fingerprint), the peer's not.
+/// Checks that ours is `truth` (by fingerprint), and pt-query-digest's is not.
 fn check(kind: &str, log: &[u8], truth: &[Known]) -> (Vec<Class>, Option<Vec<Class>>) {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(log).unwrap();
@@ -48,7 +48,7 @@ fn sum(classes: &[Class], fingerprint: &str, metric: &str) -> f64 {
 
 const HEAD: &str = "# User@Host: app[app] @ web1 [10.0.0.7]\n# Query_time: 0.25  Lock_time: 0.000100  Rows_sent: 1  Rows_examined: 10\n";
 
-/// genlog004: three connections, one of them refused; the refusal's text is no command.
+/// genlog004: three connections, one of them refused; the text of the refusal is not a command.
 #[test]
 fn a_refused_connection_is_a_connection() {
     let log = "\t\t12345 Connect\tAccess denied for user 'nobody'@'localhost' (using password: NO)\n\t\t12345 Connect\tnobody@localhost as  on \n\t\t31519 Query\tBEGIN\n\t\t98765 Connect\tpayments_r@1.2.3.4 on sar\n";
@@ -56,8 +56,8 @@ fn a_refused_connection_is_a_connection() {
     wrong("genlog", log.as_bytes(), &[(command, 3, 3.0 * command.len() as f64), ("begin", 1, 5.0)]);
 }
 
-/// slow017: the server's clock went backwards and the difference was written without its sign. The statement has no
-/// time, and the others have theirs; the peer ends without any class.
+/// slow017: the server's clock went backwards, and the difference was written without its sign. That statement has no
+/// time, but the others have theirs; pt-query-digest ends without any class.
 #[test]
 fn a_negative_time_is_no_time_and_ends_nothing() {
     let log = format!("{HEAD}select * from a;\n# User@Host: app[app] @ web1 []\n# Query_time: 18446744073708.796870.000036  Lock_time: 0.000036  Rows_sent: 1  Rows_examined: 127\nselect * from mytbl;\n{HEAD}select * from a;\n");
@@ -73,7 +73,7 @@ fn a_negative_time_is_no_time_and_ends_nothing() {
     }
 }
 
-/// slow056: a `use` that is a statement of its own, not the word before one: it is the last of its event.
+/// slow056: a `use` that is a statement of its own, not the prefix of one: it is the last in its event.
 #[test]
 fn a_use_is_a_statement_if_it_is_all_there_is() {
     let stamp = "SET timestamp=1767290971;\n";
@@ -106,7 +106,7 @@ fn a_value_needs_no_blank() {
     }
 }
 
-/// slow041: what follows a lost head is not a statement that took no time.
+/// slow041: text behind a lost head is not a statement that took no time.
 #[test]
 fn an_event_without_its_head_is_not_counted() {
     let quit = "administrator command: Quit";

@@ -1,4 +1,4 @@
-//! Our side, in the peer's terms, and the comparison.
+//! Our report in pt-query-digest's terms, and the comparison. "The peer" is pt-query-digest.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -46,7 +46,8 @@ pub fn digest(file: &Path, kind: &str) -> Vec<Class> {
             let mut metrics = BTreeMap::new();
             for summary in Metric::ALL.iter().filter_map(|m| class.summary(*m)) {
                 let base = match summary.metric {
-                    // Logged in milliseconds, which it takes for seconds (`known::engine_times_are_milliseconds`).
+                    // Logged in milliseconds, which the peer takes for seconds
+                    // (`known::engine_times_are_milliseconds`).
                     Metric::EngineTime | Metric::PagesReadTime => 1e6,
                     other => base_units(other.unit()),
                 };
@@ -81,7 +82,7 @@ pub fn digest(file: &Path, kind: &str) -> Vec<Class> {
         .collect()
 }
 
-/// As printed: six digits behind the point for times, none or six for others.
+/// Equal as printed: six decimals for times, none or six for other numbers.
 fn equal(a: f64, b: f64) -> bool {
     (a - b).abs() <= 1.01e-6 + 1e-9 * a.abs()
 }
@@ -90,10 +91,10 @@ fn near(a: f64, b: f64) -> bool {
     (a - b).abs() <= 0.05 * a.abs().max(b.abs()) + 1.01e-6
 }
 
-/// What does not agree, one sentence each.
+/// The disagreements, one sentence each.
 pub fn differences(peer: &[Class], ours: &[Class]) -> Vec<String> {
     let mut found = Vec::new();
-    // Ranks are those among the classes that both have; one that is missing is told once.
+    // Ranks are compared among the classes that both have; a missing class is reported once.
     let both: Vec<&Class> = ours.iter().filter(|c| peer.iter().any(|p| p.id == c.id)).collect();
     let mut rank = 0;
     for theirs in peer {
@@ -102,7 +103,7 @@ pub fn differences(peer: &[Class], ours: &[Class]) -> Vec<String> {
             continue;
         };
         let class = both[at];
-        // The peer's order among equals is that of a hash table.
+        // The peer orders equal classes as its hash table does.
         let by = |c: &Class| match c.metrics.get("query_time") {
             Some(time) if time.sum > 0.0 => time.sum,
             _ => c.count as f64,
@@ -136,8 +137,8 @@ pub fn differences(peer: &[Class], ours: &[Class]) -> Vec<String> {
 fn compare_class(theirs: &Class, ours: &Class, found: &mut Vec<String>) {
     for (name, peer) in &theirs.metrics {
         let Some(numbers) = ours.metrics.get(name) else {
-            // Where a log has no durations the peer prints zero; so it does for rows and warnings
-            // that the answer's first packet does not have.
+            // Where a log has no durations the peer prints zero, and likewise for rows and warnings
+            // that the first packet of the answer lacks.
             if matches!(name.as_str(), "query_time" | "warning_count" | "rows_affected")
                 && peer.sum == 0.0
             {
@@ -146,7 +147,7 @@ fn compare_class(theirs: &Class, ours: &Class, found: &mut Vec<String>) {
             found.push(format!("`{}` has no {name}: peer {peer:?}", ours.fingerprint));
             continue;
         };
-        // The peer's figures of an attribute that not all events have are of those that have it; so are ours.
+        // If not all events have an attribute, the peer's figures cover those that have it; so do ours.
         for (what, a, b) in [
             ("sum", peer.sum, numbers.sum),
             ("min", peer.min, numbers.min),
@@ -164,10 +165,10 @@ fn compare_class(theirs: &Class, ours: &Class, found: &mut Vec<String>) {
             ("median", peer.median, numbers.median),
             ("stddev", peer.stddev, numbers.stddev),
         ] {
-            // It cuts the fraction off everything that is not a time.
+            // The peer cuts off the fraction of everything that is not a time.
             let cut =
                 !name.ends_with("time") && !name.ends_with("wait") && (a - b.trunc()).abs() < 1e-9;
-            // Of milliseconds taken for seconds its buckets are others, which a deviation of a few values shows.
+            // Milliseconds taken for seconds fall into other buckets, which the deviation of a few values shows.
             let other =
                 what == "stddev" && matches!(name.as_str(), "engine_time" | "pages_read_time");
             if !near(a, b) && !cut && !other {

@@ -1,5 +1,5 @@
-//! Logs of servers that are not installed where the tests run, and what the written ones lack: attributes of MySQL 8
-//! with `log_slow_extra`, of MySQL 5.7, of MariaDB with all verbosities, and raw statements.
+//! Logs in the form of servers that are not installed where the tests run, and cases that `written` lacks:
+//! attributes of MySQL 8 with `log_slow_extra`, of MySQL 5.7, of MariaDB with all verbosities, and raw statements.
 
 use std::path::{Path, PathBuf};
 
@@ -60,7 +60,7 @@ fn mariadb(i: u64) -> String {
     )
 }
 
-/// Writes them; gives each with its kind.
+/// Writes the logs; returns each path with its kind.
 pub fn write(folder: &Path) -> Vec<(PathBuf, &'static str)> {
     let all = |each: &dyn Fn(u64) -> String| (0..EVENTS).map(each).collect::<String>();
     let maria = format!(

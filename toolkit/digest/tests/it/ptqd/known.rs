@@ -1,6 +1,6 @@
-//! Logs that a MariaDB 10.11 wrote (all of `log_slow_verbosity`) for statements that are known: `data/`. Among them a
-//! literal that looks like an event of a slow log, warnings that quote it, executes of prepared statements, bytes that
-//! are no UTF-8, an error, a transaction.
+//! Logs in `data/` that MariaDB 10.11 wrote (with all of `log_slow_verbosity`) for known statements. Among them are a
+//! literal that looks like an event of a slow log, warnings that quote it, executions of prepared statements, bytes
+//! that are not UTF-8, an error, a transaction.
 //!
 //! Each test here is a case in which pt-query-digest 3.2 gives another answer.
 
@@ -40,7 +40,7 @@ fn every_statement_of_the_slow_log_is_counted_once() {
         ("insert into t (a,b) values(?+)", 2),
         ("insert into t (a,b) select a,b from t", 3),
         ("select count(*) from t where b=?", 2),
-        // Executes of a prepared statement are in the class of its text.
+        // Executions of a prepared statement are in the class of its text.
         ("select * from t where id=? and b > ?", 2),
         ("begin", 1),
         ("commit", 1),

@@ -1,8 +1,8 @@
 //! The same logs through pt-query-digest and through this crate: the same classes, ids, counts, sums, minima, maxima
 //! and ranks; statistics from buckets within 5 %.
 //!
-//! Where pt-query-digest is wrong, `EXCEPTIONS` names the file, what differs and why; that ours is the right answer
-//! is shown by a test on a log whose answers its maker knows (`toolkit/querylog/src/slowlog/tests.rs`, `known.rs` here).
+//! Where pt-query-digest is wrong, `EXCEPTIONS` names the file, the difference and the reason. A test on a log whose
+//! answers are known shows that ours is right (`toolkit/querylog/src/slowlog/tests.rs`, `known.rs` here).
 //!
 //! Needs `pt-query-digest` 3.2.1 and the sample logs (`FROND_QUERYLOG_CORPUS`, or `../shared/corpus/percona-toolkit`
 //! beside the checkout); says "skipped" without them.
@@ -17,13 +17,13 @@ mod written;
 
 use std::path::{Path, PathBuf};
 
-/// Where it is wrong, and the test that shows the right answer.
+/// An error of pt-query-digest, and the test that shows the right answer.
 struct Exception {
     file: &'static str,
-    /// What of the comparison does not hold, from its begin; with a backquote: all of this class.
+    /// The beginning of the difference; with a backquote: all differences of this class.
     what: &'static str,
     why: &'static str,
-    /// In this directory; `capture::` is the tests of the crate of that name.
+    /// A test in this directory; `capture::` means the tests of that crate.
     test: &'static str,
 }
 
@@ -163,7 +163,7 @@ fn corpus() -> Option<PathBuf> {
     path.is_dir().then_some(path)
 }
 
-/// Servers of the sample captures that are not on port 3306.
+/// Servers in the sample captures that do not use port 3306.
 const SERVERS: &[&str] = &["127.0.0.1:12345", "192.168.1.1:3307"];
 
 fn compare_folder(folder: &str, kind: &str) {
@@ -195,7 +195,7 @@ fn compare_folder(folder: &str, kind: &str) {
                 failed.push(format!("{name}: {difference}"));
             }
         }
-        // An exception that is none any more hides the next difference.
+        // An exception that no longer occurs would hide the next difference.
         for e in exceptions {
             if !differences.iter().any(|d| e.is(d)) {
                 failed.push(format!(

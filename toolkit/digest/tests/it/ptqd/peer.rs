@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::programs::bounded;
 
-/// One attribute of a class: what is exact, then what comes from buckets.
+/// One attribute of a class: first the exact figures, then those from buckets.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Numbers {
     pub sum: f64,
@@ -43,8 +43,8 @@ fn number(value: &Value) -> f64 {
     }
 }
 
-/// Its results for a file. Captures of servers on other ports than 3306 name them in `servers`,
-/// because it has to be told: the first one that gives classes is taken.
+/// The results of pt-query-digest for a file. It has to be told the server of a capture on another
+/// port than 3306: `servers` are tried in order, and the first that gives classes is used.
 pub fn digest_of_servers(file: &Path, kind: &str, servers: &[&str]) -> Vec<Class> {
     let plain = digest(file, kind);
     if !plain.is_empty() {
@@ -62,7 +62,7 @@ fn run(file: &Path, kind: &str, options: &[&str]) -> Vec<Class> {
     let unpacked;
     let mut path = file;
     if file.extension().is_some_and(|e| e == "gz") {
-        // It does not read packed files.
+        // pt-query-digest does not read packed files.
         let text = Command::new("gzip").args(["-dc"]).arg(file).output().unwrap().stdout;
         unpacked = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(unpacked.path(), text).unwrap();

@@ -1,8 +1,8 @@
 //! The report as text, line by line, blanks included.
 //!
-//! Not compared: what the process used, the date and the host (their form is), the rank (`main` compares it; equals
-//! are in the order of a hash table there), and the ids in the profile, which are cut there if there is a row MISC.
-//! Everything else is equal, or in a list here with the reason.
+//! Not compared: the process's resources, the date and the host (only their form), the rank (`compare` does; the peer
+//! orders equal classes as its hash table does), and the ids in the profile, which the peer cuts if there is a row MISC.
+//! Everything else is equal, or in a list here with the reason. "The peer" is pt-query-digest.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -17,7 +17,7 @@ use frond_sqltext::Dialect;
 use super::{corpus, generated, peer, written};
 use crate::programs::bounded;
 
-/// (file, begin of the line behind the sign of its side, why). No text: the whole file.
+/// (file, beginning of the line behind the sign of its side, why). Empty text: the whole file.
 type Exception = (&'static str, &'static str, &'static str);
 
 const EXCEPTIONS: &[Exception] = &[
@@ -83,7 +83,7 @@ const EXCEPTIONS: &[Exception] = &[
     ("slow-generated-mariadb.txt", "# Pages read t", "the same"),
 ];
 
-/// A report as it is compared: blocks of lines by name.
+/// A report in the form that is compared: blocks of lines by name.
 fn blocks(text: &str) -> BTreeMap<String, Vec<String>> {
     let mut blocks: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let (mut name, mut cut) = ("head".to_owned(), false);
@@ -108,7 +108,7 @@ fn blocks(text: &str) -> BTreeMap<String, Vec<String>> {
             continue;
         }
         if name == "profile" && line.starts_with("# ") {
-            // The column of the ids is as wide as what is left of them.
+            // The column of the ids is as wide as the ids that are left.
             let at = line.find("Response").or_else(|| line.rfind("= =").map(|_| 0)).unwrap_or(0);
             if cut && at == 0 && line.starts_with("# ====") {
                 continue;
@@ -117,7 +117,7 @@ fn blocks(text: &str) -> BTreeMap<String, Vec<String>> {
                 line = line[at..].chars().take(26).collect();
             }
         }
-        // Blocks end with an empty line but the last.
+        // All blocks but the last end with an empty line.
         if !line.is_empty() || name == "head" {
             blocks.entry(name.clone()).or_default().push(form(&line));
         }
@@ -125,7 +125,7 @@ fn blocks(text: &str) -> BTreeMap<String, Vec<String>> {
     blocks
 }
 
-/// What depends on the run, as its form.
+/// Replaces the parts that depend on the run by their form.
 fn form(line: &str) -> String {
     let digits = |text: &str| -> String {
         let mut form = String::new();
@@ -149,9 +149,9 @@ fn form(line: &str) -> String {
     }
 }
 
-/// Sums of additions have rounding errors there, and what is printed is cut off: a percent less, one less in the
-/// last digit of a time of at least two, or no time instead of less than a microsecond; and a sum or a mean of exactly
-/// half a digit (1 and 99 us: 0.00005 s each; three times 50 us: 0.00015 s) may lie below or above it, and is rounded so.
+/// The peer's sums have rounding errors, and what it prints is cut off. So ours may differ by one percent, by one in the
+/// last digit of a time of at least two, or where the peer prints no time for less than a microsecond. A sum or mean of
+/// exactly half a digit (1 and 99 us: 0.00005 s each; three times 50 us: 0.00015 s) may be rounded either way.
 fn same(peer: &str, ours: &str) -> bool {
     let even = |line: &str| line.replace(" 100 ", "  99 ").replace(" 0us ", "   0 ");
     let (ours, peer) = (&even(ours), &even(peer));
@@ -170,7 +170,7 @@ fn same(peer: &str, ours: &str) -> bool {
             })
     };
     let words = |line: &'_ str| line.split(' ').count();
-    // The first number of an attribute's line; cut off there, so that 80 % may be 79.
+    // The first number of an attribute's line; the peer cuts it off, so that 80 % may be 79.
     let percent = |line: &str| {
         let of_attribute = line.starts_with("# ") && line.split_whitespace().count() >= 10;
         let number = line.split(' ').position(|word| word.parse::<u64>().is_ok());
@@ -180,7 +180,7 @@ fn same(peer: &str, ours: &str) -> bool {
         let [a, b] = [a, b].map(|n| n.parse::<u64>().ok());
         a.zip(b).is_some_and(|(a, b)| a + 1 == b)
     };
-    // In the profile, behind the row's name and its id: the time, its share, the calls, the mean.
+    // In the profile, behind the row's name and id: time, its share, calls, mean.
     let rounded = |line: &str, index: usize| {
         let mut words = line.split(' ').enumerate().filter(|(_, word)| !word.is_empty());
         line.starts_with("row 0x").then(|| words.nth(index).map(|(i, _)| i)).flatten()
@@ -217,7 +217,7 @@ fn what_is_cut_off_may_be_one_less() {
     assert!(!same(&row("0.0001", 2, "0.0000"), &row("0.0001", 2, "0.0002")));
 }
 
-/// Lines that only one side has, in their order: `-` the peer's, `+` ours.
+/// Lines that only one side has, in order: `-` from the peer, `+` from ours.
 fn differences(peer: &[String], ours: &[String]) -> Vec<String> {
     let mut longest = vec![vec![0_u16; ours.len() + 1]; peer.len() + 1];
     for i in (0..peer.len()).rev() {
@@ -296,11 +296,11 @@ fn without_bars(text: &str) -> String {
 
 fn compare(file: &Path, kind: &str, used: &mut [u32], failed: &mut Vec<String>) {
     let name = file.file_name().unwrap().to_string_lossy().into_owned();
-    // Which of equals are shown is chance there.
+    // Which of several equal classes the peer shows is chance.
     let limit = if name.starts_with("slow") { "95%:20" } else { "100%" };
     let (mut peer, mut ours) = (theirs(file, kind, limit), ours(file, kind, limit));
     if file.extension().is_some_and(|e| e == "log") {
-        // Written now: a time may be on the border of two bars.
+        // These logs are written anew: a time may be on the border between two bars.
         peer = without_bars(&peer);
         ours = without_bars(&ours);
     }
@@ -330,7 +330,7 @@ fn the_text_is_the_same_line_by_line() {
     let mut failed = Vec::new();
     let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../querylog/tests/data");
     if let Some(written) = written::written() {
-        // Those without the engine's times, which are milliseconds and are taken for seconds there.
+        // The logs without the engine's times, which are milliseconds that the peer takes for seconds.
         for name in ["plain", "query_plan", "explain", "warnings", "prepared"] {
             compare(&written.log(name), "slowlog", &mut used, &mut failed);
         }
@@ -353,7 +353,7 @@ fn the_text_is_the_same_line_by_line() {
             compare(&file, kind, &mut used, &mut failed);
         }
     }
-    // An exception that is none any more hides the next difference.
+    // An exception that no longer occurs would hide the next difference.
     let unused = EXCEPTIONS.iter().zip(&used).filter(|(_, used)| **used == 0);
     failed.extend(
         unused.map(|((file, line, why), _)| format!("{file}: no longer differs: {line} ({why})")),

@@ -1,8 +1,8 @@
-//! Logs that a private MariaDB writes here and now: every part of `log_slow_verbosity`, statements that are known.
+//! Logs that a private MariaDB writes during the test: every part of `log_slow_verbosity`, with known statements.
 //!
-//! The test is the generator: it knows each statement's class, its text, and what the server answered. So each
+//! The test is the generator: it knows each statement's class, its text, and the server's answer. So each
 //! log is compared twice: with pt-query-digest on all numbers, and with the generator's figures, which show who
-//! is right. Where pt-query-digest is wrong, a separate test says so and shows that it still is.
+//! is right. Where pt-query-digest is wrong, a separate test says so and shows that it still is wrong.
 //!
 //! Needs `mariadbd`; without it: skipped. Without pt-query-digest only the second comparison is made.
 
@@ -27,7 +27,7 @@ struct Truth {
     sizes: Vec<u64>,
     sent: Vec<u64>,
     affected: Vec<u64>,
-    /// Seconds that each took at least.
+    /// Seconds that each statement took at least.
     at_least: f64,
     /// Only the number of statements is known.
     only_count: bool,
@@ -35,7 +35,7 @@ struct Truth {
 
 type Truths = BTreeMap<String, Truth>;
 
-/// Statements on a connection, and what they came to.
+/// A connection that sends statements, and the true figures of their classes.
 struct Load<'c> {
     client: &'c mut Client,
     truths: Truths,
@@ -58,7 +58,7 @@ impl Load<'_> {
     }
 }
 
-/// What stands in every log: nothing that either reader has trouble with.
+/// Statements for every log: neither reader has trouble with them.
 fn ordinary(load: &mut Load<'_>) {
     for i in 0..12 {
         let sql = format!("insert into t (id, a, b) values ({i}, 'name {i}', {})", i * 7 % 5);
@@ -92,7 +92,7 @@ fn ordinary(load: &mut Load<'_>) {
     load.query("commit", b"COMMIT");
     let slow = load.client.query(b"select sleep(0.06)");
     load.add("select sleep(?)", 18, slow).at_least = 0.06;
-    // A warning that reads like an attribute, and a procedure.
+    // A warning that reads like an attribute, and a procedure call.
     load.query("select ? ? ?", b"select 'abc' + 1");
     for id in [1, 2] {
         let answer = load.client.query(format!("call name_of({id})").as_bytes());
@@ -106,7 +106,7 @@ fn ordinary(load: &mut Load<'_>) {
     load.query("select a from t where id = ?", b"select /* of the shop */ a from t\nwhere id = 5");
 }
 
-/// Bytes that are no text, and very long statements.
+/// Statements with bytes that are not text, and very long statements.
 fn bytes(load: &mut Load<'_>) {
     let class = "insert into blobs (c) values(?+)";
     load.query(class, b"insert into blobs (c) values ('\xff\xfe caf\xe9 \xc3(')");
@@ -124,7 +124,7 @@ fn bytes(load: &mut Load<'_>) {
     assert_eq!(load.query(class, many.as_bytes()).affected, 60_000);
 }
 
-/// Prepared on the server, through the protocol and through SQL.
+/// Statements prepared on the server, through the protocol and through SQL.
 fn prepared(load: &mut Load<'_>) {
     let class = "insert into t (id, a, b) values(?+)";
     load.query(
@@ -135,14 +135,14 @@ fn prepared(load: &mut Load<'_>) {
     let number = load.client.prepare(class.as_bytes());
     for id in [1, 2, 150] {
         let answer = load.client.execute(number, &[Parameter::Number(id), Parameter::Text(b"q'x")]);
-        // The log has the values in their places.
+        // The log has the values in place of the marks.
         let size = format!("select a from t where id = {id} and a <> 'q\\'x'").len();
         load.add(class, size, answer);
     }
     load.client.close(number);
 }
 
-/// What servers write between events, inside of statements.
+/// Statements that contain what servers write between events.
 fn heads(load: &mut Load<'_>) {
     const HEAD: &str = "# User@Host: fake[fake] @ localhost []\n# Query_time: 9999  Lock_time: 0";
     let class = "insert into t (id, a, b) values(?+)";
@@ -255,7 +255,7 @@ fn write() -> Written {
             "set global slow_query_log_file = '{}'",
             home.join(format!("{}.log", log.name)).display()
         ));
-        // A session has what is global when it begins.
+        // A session takes the global settings when it begins.
         admin.run("set global slow_query_log = 1");
         let mut client = Client::connect(&server.socket, "shop").unwrap();
         let mut load = Load { client: &mut client, truths: Truths::new() };
@@ -290,7 +290,7 @@ fn general(server: &Server, admin: &mut Client, home: &Path) -> Truths {
     known
 }
 
-/// Commands of the protocol and statements of the administrator are not part of the load.
+/// False for commands of the protocol and statements of the administrator, which are not part of the load.
 fn is_load(class: &Class) -> bool {
     !class.fingerprint.starts_with("administrator command: ")
         && !class.fingerprint.starts_with("set global ")
@@ -331,7 +331,7 @@ fn untrue(classes: &[Class], truths: &Truths) -> Vec<String> {
             }
         }
         let time: Numbers = class.metrics.get("query_time").cloned().unwrap_or_default();
-        // The whole load took no minute.
+        // The whole load took less than a minute.
         if time.min < truth.at_least || time.max > 60.0 {
             found.push(format!("`{}`: time {time:?}", class.fingerprint));
         }
@@ -365,7 +365,7 @@ fn every_verbosity_gives_what_was_sent_and_what_the_peer_says() {
     assert!(failed.is_empty(), "{} differences:\n{}", failed.len(), failed.join("\n"));
 }
 
-/// Ours agrees with what is known, the peer (where it is installed) does not.
+/// Checks that ours agrees with the truth, and that pt-query-digest (where it is installed) does not.
 fn ours_is_right(file: &Path, truths: &Truths) {
     let ours = untrue(&compare::digest(file, "slowlog"), truths);
     assert!(ours.is_empty(), "{}", ours.join("\n"));
@@ -395,12 +395,12 @@ fn a_log_with_line_ends_of_windows_is_the_same_log() {
     let file = written.home.join("windows.log");
     std::fs::write(&file, copy).unwrap();
     let mut truths = written.truths["all"].clone();
-    // Its statements of several lines have become longer, too.
+    // Statements of several lines have become longer, too.
     truths.get_mut("select a from t where id = ?").unwrap().only_count = true;
     ours_is_right(&file, &truths);
 }
 
-/// The number of statements, and what was passed over.
+/// The number of statements, and the skipped parts.
 fn read(log: &[u8], format: Format, dialect: Dialect) -> Outcome {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(log).unwrap();
@@ -419,13 +419,13 @@ fn a_log_cut_in_the_middle_of_an_event_has_that_event_less() {
     for cut in [last + 5, last + 60, last + 150, middle] {
         let outcome = read(&log[..cut], Format::SlowLog, Dialect::Ptqd32);
         let counted = outcome.events as usize;
-        // `# Time` before the head, if there is one, goes with it.
+        // A `# Time` line before the head is lost together with the head.
         assert!(
             counted == whole && outcome.skips.count() == 1,
             "cut at {cut}: {counted} of {whole}"
         );
     }
-    // From the other end: the rest of the first event is reported, too.
+    // Cut at the other end: the rest of the first event is reported, too.
     let outcome = read(&log[heads[0] + 40..], Format::SlowLog, Dialect::Ptqd32);
     assert_eq!(outcome.events as usize + outcome.skips.count() as usize, heads.len());
     if peer::is_there() {

@@ -37,7 +37,7 @@ fn the_page_of_a_comparison_works() {
     let before = report_of(log(1, 1.0, false).as_bytes());
     let after = report_of(log(1, 1.6, true).as_bytes());
     let mut diff = compare(&before, &after).unwrap();
-    // All verdicts there are.
+    // Every verdict.
     let verdicts = ["new", "gone", "slower", "faster", "mixed", "more", "less", "same", "unsure"];
     let first = diff.changes[0].clone();
     diff.changes.extend(verdicts.map(|v| Change { verdict: v.into(), ..first.clone() }));
@@ -78,7 +78,7 @@ fn an_empty_report_is_a_page() {
 #[test]
 fn no_statement_becomes_markup() {
     let mut log = log(1, 1.0, false).into_bytes();
-    // The first one is the slowest of its class, whose sample is shown.
+    // The first one is the slowest of its class, so it is the sample that is shown.
     for (i, text) in HOSTILE.iter().enumerate() {
         log.extend_from_slice(b"# User@Host: <b>[x] @ \"h\" []\n");
         let time = format!("# Query_time: {}  Lock_time: 0", 20 - i);

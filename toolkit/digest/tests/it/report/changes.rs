@@ -77,7 +77,7 @@ fn different_classes_are_not_compared() {
     assert!(compare(&report, &other).unwrap_err().contains("format 99"));
 }
 
-/// In format 1 the sums of a sampled log were of what was logged.
+/// In format 1 the sums of a sampled log covered only the logged statements.
 #[test]
 fn stored_reports_of_format_1_are_compared_unless_they_are_of_samples() {
     let report = report_of(log(1, 1.0, false).as_bytes());
@@ -158,14 +158,14 @@ fn another_sampling_rate_is_no_change() {
             .collect();
         assert!(loud.is_empty(), "{loud:#?}");
     }
-    // What is there is still found.
+    // Changes that the data do show are still found.
     let slower = report_of(thinned(&log(3, 1.6, true)).as_bytes());
     let diff = compare(&before, &slower).unwrap();
     assert_eq!(of(&diff, "join stock").verdict, "slower");
     assert_eq!(of(&diff, "recommendations").verdict, "new");
 }
 
-/// An hour of one class, a statement each second: most around `usual` seconds, one in 33 waits for a lock.
+/// An hour of one class, a statement each second: most take about `usual` seconds, one in 33 waits for a lock.
 fn waits(usual: f64, waiting: bool) -> Report {
     let mut log = String::new();
     for i in 0..3600_u64 {
@@ -179,7 +179,7 @@ fn waits(usual: f64, waiting: bool) -> Report {
     report_of(log.as_bytes())
 }
 
-/// Most statements are faster, and yet the mean and the load are several times as high.
+/// Most statements are faster, and yet the mean and the load are several times higher.
 #[test]
 fn a_faster_95_percent_point_with_a_higher_load_is_no_improvement() {
     let (before, after) = (waits(0.010, false), waits(0.008, true));
@@ -223,7 +223,7 @@ fn folded_classes_are_not_brought_back_by_a_higher_limit() {
     assert!(told(&notes, "leaves out 9 classes"), "{notes:?}");
 }
 
-/// Half an hour in which all is twelve times slower is no reason to miss that a class is twice as slow all day.
+/// Half an hour in which everything is twelve times slower must not hide that a class is twice as slow all day.
 #[test]
 fn an_incident_on_both_days_hides_no_change() {
     let day = |slow: f64, seed: u64| {
@@ -247,7 +247,7 @@ fn an_incident_on_both_days_hides_no_change() {
     assert_eq!(of(&same, "select a from t").verdict, "same");
 }
 
-/// A nightly job in reports of weeks has one step of theirs.
+/// A nightly job in reports over weeks has one step of the reports' series.
 #[test]
 fn a_class_that_runs_in_a_small_part_of_the_time_is_compared() {
     let job = |seconds: f64| {

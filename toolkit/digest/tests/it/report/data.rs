@@ -1,4 +1,4 @@
-//! Reports for the tests: one made from a log, one as large as they get, one as nasty.
+//! Reports for the tests: one made from a log, one of the largest size, one with hostile texts.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use frond_digest::report::{build, Options};
 use frond_digest::run::{run, Settings};
 use frond_querylog::input::Origin;
 
-/// Text that breaks out of everything that does not expect it.
+/// Texts that break out of any context that does not escape them.
 pub const HOSTILE: [&str; 9] = [
     "select '</script><script>document.documentElement.dataset.broken=1</script>' from t",
     "select \"<img src=x onerror='document.documentElement.dataset.broken=2'>\" from t where a='<!--'",
@@ -25,7 +25,8 @@ pub const HOSTILE: [&str; 9] = [
     "]]> --> */ \u{fffd}\u{fffd} \u{1f600} \u{feff}",
 ];
 
-/// A slow log as MariaDB writes it, with a day's rhythm; `slow` makes one class slower. Always the same.
+/// A slow log as MariaDB writes it, with a daily rhythm; `slow` makes one class slower. The same on each
+/// call.
 pub fn log(days: u64, slow: f64, with_new: bool) -> String {
     let mut log = String::new();
     let mut seed = 88_172_645_463_325_252_u64;

@@ -8,7 +8,7 @@ const MODEL: &str = include_str!("../../../src/report/model.rs");
 const DIFF: &str = include_str!("../../../src/report/diff/mod.rs");
 const SCHEMA_PAGE: &str = include_str!("../../../../../docs/digest-json.md");
 
-/// Names of the public fields in a source.
+/// Names of the public fields in a source file.
 fn fields(source: &str) -> Vec<&str> {
     source
         .lines()
@@ -81,7 +81,7 @@ fn lines_of_json_are_one_for_each_class() {
     assert_eq!(lines[7]["rank"], 7);
 }
 
-/// Reads CSV back, by the rules and nothing else.
+/// Reads CSV back, strictly by RFC 4180.
 fn parse(text: &str) -> Vec<Vec<String>> {
     let (mut rows, mut row, mut cell, mut quoted) = (Vec::new(), Vec::new(), String::new(), false);
     let mut chars = text.chars().peekable();

@@ -1,4 +1,5 @@
-//! Loads whose statements depend on each other in time: what differs between two logs of one load is no change.
+//! Loads whose statements depend on each other in time: differences between two logs of one load are not
+//! changes.
 
 use std::f64::consts::TAU;
 use std::fmt::Write;
@@ -9,7 +10,7 @@ use frond_digest::report::model::Report;
 use super::data::report_of;
 
 const CLASSES: usize = 15;
-/// Seconds of a log, and of the blocks in which durations drift together.
+/// Seconds of a log, and seconds of the blocks in which durations drift together.
 const SPAN: f64 = 7200.0;
 const BLOCK: f64 = 600.0;
 /// Pairs of logs of each load.
@@ -17,11 +18,11 @@ const PAIRS: u64 = 25;
 
 #[derive(Clone, Copy, Default)]
 struct Load {
-    /// Standard deviation of the logarithm of what a block's durations are multiplied by.
+    /// Standard deviation of the logarithm of the factor on a block's durations.
     drift: f64,
     /// One class in three sends bursts of 10 to 39 similar statements.
     bursts: bool,
-    /// All classes have so many calls per second; otherwise each has its own rate.
+    /// Calls per second of every class; `None`: each class has its own rate.
     rate: Option<f64>,
 }
 
@@ -90,7 +91,7 @@ fn pair(load: Load, slower: f64, seed: u64) -> (Report, Report) {
     (one(0, 1.0), one(1, slower))
 }
 
-/// What is called changed, with the names of the tests that say so.
+/// The classes that are called changed, with the names of the tests that say so.
 fn loud(diff: &Diff) -> Vec<String> {
     let changed =
         |c: &&frond_digest::report::diff::Change| !matches!(c.verdict.as_str(), "same" | "unsure");
@@ -102,7 +103,7 @@ fn loud(diff: &Diff) -> Vec<String> {
     changes.map(|c| format!("{} {} {:?}", name(&c.key), c.verdict, tests(c))).collect()
 }
 
-/// Pairs of logs of one load that are said to differ.
+/// Changes that are found between two logs of one load, for each pair.
 fn false_alarms(load: Load, seed: u64) -> Vec<Vec<String>> {
     let alarms = (0..PAIRS).map(|i| {
         let (before, after) = pair(load, 1.0, seed + i);
@@ -124,7 +125,8 @@ fn drift_and_bursts_are_no_change() {
     }
 }
 
-/// Seven hundred calls on each side; how much slower is found depends on how much the load changes by itself.
+/// Seven hundred calls on each side; the smallest slowdown that is found depends on how much the load varies by
+/// itself.
 #[test]
 fn what_is_slower_is_found_all_the_same() {
     let quiet = Load { rate: Some(0.1), ..Load::default() };

@@ -1,4 +1,5 @@
-//! Every number of a report against the truth, which the generator of the log knows; in all forms of the report.
+//! Every number of a report compared with the truth, which the generator of the log knows; in all forms of the
+//! report.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -8,7 +9,7 @@ use frond_digest::report::{csv, html, json, text};
 
 use super::data::report_of;
 
-/// What one class was made of; durations in nanoseconds.
+/// The true events of one class; durations in nanoseconds.
 #[derive(Default)]
 struct Truth {
     times: Vec<f64>,
@@ -75,7 +76,7 @@ fn near(what: &str, said: f64, truth: f64, relative: f64) {
     assert!((said - truth).abs() <= truth.abs() * relative + 1e-9, "{what}: {said}, truly {truth}");
 }
 
-/// Count, sum, bounds, mean, deviation and quantiles of an attribute; `unit` is what a value's one is.
+/// Checks count, sum, bounds, mean, deviation and quantiles of an attribute; `unit` is the size of a value's 1.
 fn check_metric(what: &str, metric: &Metric, values: &[f64], unit: f64, whole: f64) {
     let mut sorted: Vec<f64> = values.iter().map(|v| v / unit).collect();
     sorted.sort_by(f64::total_cmp);
@@ -95,7 +96,7 @@ fn check_metric(what: &str, metric: &Metric, values: &[f64], unit: f64, whole: f
         [(0.5, metric.p50), (0.95, metric.p95), (0.99, metric.p99), (0.999, metric.p999)]
     {
         let at = ((n * q).ceil() as usize).clamp(1, sorted.len()) - 1;
-        // Which of two neighbours is the quantile is a convention.
+        // It is a convention which of two neighbours is the quantile.
         let low = sorted[at.saturating_sub(1)] * (1.0 - metric.quantile_error);
         let high = sorted[(at + 1).min(sorted.len() - 1)] * (1.0 + metric.quantile_error);
         assert!(
@@ -171,7 +172,7 @@ fn every_number_is_the_truth() {
             (class.dbs[0].name.as_str(), class.dbs[0].count),
             (CLASSES[*which].1, class.events)
         );
-        // A bucket, twice its error wide, may lie on both sides of a power of ten.
+        // A bucket is twice its error wide and may straddle a power of ten.
         let off = 2.0 * class.time().unwrap().quantile_error;
         let mut below = 0;
         for (i, n) in class.times.decades.iter().enumerate().take(7) {
@@ -208,7 +209,7 @@ fn every_number_is_the_truth() {
     every_form_says_it(&report);
 }
 
-/// Each format has the contents of the document.
+/// Checks that each format has the contents of the document.
 fn every_form_says_it(report: &Report) {
     let written = |write: &dyn Fn(&mut Vec<u8>) -> std::io::Result<()>| {
         let mut out = Vec::new();

@@ -1,13 +1,13 @@
 //! The `# Name: value` lines before a statement.
 //!
-//! One table maps every name a server writes to what it sets; the hash was chosen so that a lookup is one probe and
-//! one comparison. Names that are not in it go to `Event::extra` as they are.
+//! One table maps every name that a server writes to the field that it sets. Its hash was chosen so that a lookup is one
+//! probe and one comparison. Names that are not in the table go to `Event::extra` unchanged.
 //!
-//! A server writes the same attributes in the same order again and again. `Names::line` first
+//! A server writes the same attributes in the same order again and again. So `Names::line` first
 //! compares with the labels that followed the same label in earlier events (a label is a name with
-//! the bytes around it), and it reads values a word at a time. Whatever it does not expect, it
-//! leaves to `attributes`, which reads the whole line again, and learns from it. Both read a line
-//! alike: which of them does, depends on the lines before.
+//! the bytes around it), and reads values a word at a time. Anything unexpected it
+//! leaves to `attributes`, which reads the whole line again, and learns from it. Both give the same result
+//! for a line; the lines before decide which of them reads it.
 
 use super::found::Found;
 use frond_event::text::{decimal, short_decimal, stamp};
@@ -34,11 +34,11 @@ pub(super) struct Names {
     /// Index into `entries`, by hash; `NOBODY` if free.
     slots: Box<[u8; SLOTS]>,
     entries: Vec<(&'static [u8], Known)>,
-    /// Each name with each lead.
+    /// One label for each name with each lead.
     labels: Vec<Label>,
 }
 
-/// What is before an attribute's name: at the begin of a line, or behind another attribute.
+/// The bytes before an attribute's name: at the beginning of a line, or behind another attribute.
 const LEADS: [&[u8]; 3] = [b"# ", b"  ", b" "];
 
 /// A lead, a name, a colon and a blank.
@@ -48,7 +48,7 @@ struct Label {
     known: Known,
 }
 
-/// Up to 32 bytes as words, and which of their bits count.
+/// Up to 32 bytes as words, and a mask of the bits that are compared.
 #[derive(Clone, Copy)]
 struct Padded {
     words: [u64; 4],
@@ -85,7 +85,7 @@ fn words(bytes: &[u8; 32]) -> [u64; 4] {
 
 const NOBODY: u8 = u8::MAX;
 
-/// Which labels came after which lately.
+/// Which labels recently followed which.
 pub(super) struct Expected {
     next: [[u8; 2]; 256],
     last: u8,
@@ -98,7 +98,7 @@ impl Default for Expected {
 }
 
 impl Expected {
-    /// The label that `line` begins with, if it is one of those expected.
+    /// The label at the beginning of `line`, if it is one of the expected ones.
     #[inline]
     fn guess<'a>(&mut self, names: &'a Names, line: &[u8; 32]) -> Option<&'a Label> {
         for guess in self.next[usize::from(self.last)] {
@@ -111,7 +111,7 @@ impl Expected {
         None
     }
 
-    /// A label was read.
+    /// Notes that a label was read.
     fn learn(&mut self, label: u8) {
         let next = &mut self.next[usize::from(self.last)];
         if next[0] != label {
@@ -124,7 +124,7 @@ impl Expected {
 #[inline]
 fn hash(name: &[u8]) -> usize {
     let length = name.len();
-    // Bit 5 is the case of a letter.
+    // Bit 5 distinguishes the case of a letter.
     let at = |i: usize| usize::from(name[i] | 0x20);
     (length * 37 + at(0) * 7 + at(length - 1) * 13 + at(length / 2) * 29 + at(length / 3) * 59)
         % SLOTS
@@ -170,7 +170,7 @@ impl Names {
         assert!(self.labels.len() < usize::from(NOBODY), "a label's number is a byte");
     }
 
-    /// Reads the line at `at` (its `#`) into `event` if it is as expected; gives where the next line begins.
+    /// Reads the line at `at` (its `#`) into `event` if it is as expected; returns where the next line begins.
     #[inline]
     pub(super) fn line<'a>(
         &self,
@@ -188,7 +188,7 @@ impl Names {
             at += match label.known {
                 Known::Metric(metric) => {
                     let (number, used) = short_decimal(value, metric.log_scale())?;
-                    // A value that is no number must not be set.
+                    // A value that is not a number must not be set.
                     match value.get(used)? {
                         b' ' | b'\n' => {}
                         b'\r' if value.get(used + 1) == Some(&b'\n') => {}
@@ -202,7 +202,7 @@ impl Names {
                     if !yes && !value.starts_with(b"No") {
                         return None;
                     }
-                    // Labels have the case of MariaDB.
+                    // The labels have the case that MariaDB uses.
                     found.mariadb |= flag == Flag::QcHit;
                     event.flags.set(flag, yes);
                     2 + usize::from(yes)
@@ -211,7 +211,7 @@ impl Names {
                     let near = &value[..value.len().min(LONGEST_SCHEMA)];
                     let end = memchr::memchr3(b' ', b'\n', b':', near)?;
                     let db = value[..end].strip_suffix(b"\r").unwrap_or(&value[..end]);
-                    // A name may contain single blanks, and one with a colon may be the next attribute's.
+                    // A name may contain single blanks, and a word with a colon may be the next attribute.
                     let odd = value[end] == b':'
                         || value[end] == b' ' && value.get(end + 1) != Some(&b' ')
                         || db.last().is_some_and(u8::is_ascii_whitespace);
@@ -243,7 +243,7 @@ impl Names {
         }
     }
 
-    /// The number of a name, whatever its case.
+    /// The index of a name, whatever its case.
     #[inline]
     fn find(&self, name: &[u8]) -> u8 {
         let mut slot = hash(name);
@@ -262,8 +262,8 @@ impl Names {
     }
 }
 
-/// Reads one line of attributes (without its `#` and line break) into `event`. `found` collects what decides the
-/// flavour of the server and the times.
+/// Reads one line of attributes (without its `#` and line break) into `event`. `found` gathers the values that decide
+/// the flavour of the server and the times.
 pub(super) fn attributes<'a>(
     names: &Names,
     expected: &mut Expected,
@@ -355,7 +355,7 @@ pub(super) fn attributes<'a>(
     }
 }
 
-/// The name at the begin of `line`, which a colon must follow, and its number (`NOBODY` if it is not well known).
+/// The name at the beginning of `line`, which a colon must follow, and its index (`NOBODY` if it is not well known).
 #[inline]
 fn name<'a>(names: &Names, line: &'a [u8]) -> Option<(&'a [u8], u8)> {
     let length = line.iter().take_while(|b| b.is_ascii_alphanumeric() || **b == b'_').count();
@@ -365,11 +365,11 @@ fn name<'a>(names: &Names, line: &'a [u8]) -> Option<(&'a [u8], u8)> {
     Some((&line[..length], names.find(&line[..length])))
 }
 
-/// In nanoseconds: 292 years. More is a negative time that was written as if it were unsigned, of micro- or nanoseconds:
-/// `18446744073709.550781`, `18446744073708.796870.000036`.
+/// The largest time in nanoseconds: 292 years. A larger one is a negative time that was written as unsigned, in micro-
+/// or nanoseconds: `18446744073709.550781`, `18446744073708.796870.000036`.
 const LONGEST_TIME: u64 = i64::MAX as u64;
 
-/// A metric's value; gives the bytes used. `Names::line` reads none that is so long.
+/// Reads a metric's value; returns the bytes used. `Names::line` never reads one that is so long.
 #[inline]
 fn number<'a>(
     metric: Metric,
@@ -400,18 +400,18 @@ fn number<'a>(
     }
 }
 
-/// Bytes to the next blank.
+/// The number of bytes up to the next blank.
 fn word(value: &[u8]) -> usize {
     value.iter().position(|b| *b == b' ').unwrap_or(value.len())
 }
 
-/// True if the value is missing and the next attribute stands here.
+/// True if the value is missing and the next attribute is here.
 fn next_is_name(value: &[u8]) -> bool {
     let name = value.iter().take_while(|b| b.is_ascii_alphanumeric() || **b == b'_').count();
     name > 0 && value.get(name) == Some(&b':') && matches!(value.get(name + 1), None | Some(b' '))
 }
 
-/// Bytes in which the end of a database's name is looked for: names have 64 characters.
+/// How far the end of a database's name is searched for, in bytes: names have 64 characters.
 const LONGEST_SCHEMA: usize = 512;
 
 /// The value of `Schema:`, which may be empty and may contain blanks; attributes are two blanks apart (one in some
@@ -439,7 +439,7 @@ pub fn user_at_host<'a>(line: &'a [u8], event: &mut Event<'a>) {
     let Some(at) = between.or_else(|| memchr::memchr(b'@', line)) else { return };
     let who = line[..at].trim_ascii();
     event.user = match memchr::memrchr(b'[', who) {
-        // `[SQL_SLAVE]` has nothing before the bracket: the bracket is the name.
+        // `[SQL_SLAVE]` has nothing before the bracket: then the bracketed text is the name.
         Some(0) | None => who,
         Some(bracket) => &who[..bracket],
     };

@@ -1,18 +1,19 @@
-//! Where events of a slow log begin.
+//! Finds where events of a slow log begin.
 //!
 //! Servers end an event with `;` and a line break and begin the next with `# Time:`, `# User@Host:` or another head
 //! line. The same bytes may stand inside a string literal or a comment of a statement, and an event may be torn
 //! (a full disk, a copied and truncated file, a crash). So:
 //!
-//! - BO1. A boundary needs a head line as servers write it, not merely `;\n#`.
-//! - BO2. A boundary inside an open quote is believed only if no later one closes the quote within `LOOK_AHEAD` bytes, or
-//!   if what follows cannot be the rest of a literal (`unclosed`): a statement without a closing quote, which servers
-//!   write as they got it, or one that a crash cut, must not swallow the rest of the log. With `;` it is whole.
-//! - BO3. Head lines of a server start (`..., Version: ...`) end an event wherever they stand at the begin of a line.
-//! - BO4. A head whose first lines are damaged begins an event all the same (`damaged_head`): each event has a line
+//! - BO1. A boundary needs a head line as servers write it, not just `;\n#`.
+//! - BO2. A boundary inside an open quote counts only if no later one closes the quote within `LOOK_AHEAD` bytes, or
+//!   if the text behind it cannot be the rest of a literal (`unclosed`). A statement without a closing quote, which
+//!   servers write as they received it, or which a crash cut, must not swallow the rest of the log. If it ends with `;`
+//!   it is whole.
+//! - BO3. Head lines of a server start (`..., Version: ...`) end an event wherever they are at the beginning of a line.
+//! - BO4. A head whose first lines are damaged still begins an event (`damaged_head`): each event has a line
 //!   `# Query_time:`, behind which no other event can hide.
-//! - BO5. An `Ending` is certain if no bytes behind those looked at can change it; a log is cut only behind certain ones
-//!   (see `cut`), so that it does not matter how much of it is in the buffer.
+//! - BO5. An `Ending` is certain if no bytes behind the examined ones can change it. A log is cut only behind certain
+//!   endings (see `cut`), so that it does not matter how much of it is in the buffer.
 
 use memchr::memmem;
 
@@ -23,14 +24,14 @@ use super::warnings::{self, Listless};
 
 pub use super::heads::is_head;
 
-/// How far a quote that is open at a boundary may go on.
+/// How far an open quote at a boundary may reach, in bytes.
 pub const LOOK_AHEAD: usize = 16 << 20;
 
 /// Lines of a head that may be damaged; servers write fewer before `# Query_time:`.
 const DAMAGED_LINES: usize = 4;
 
 /// The begin of the head whose strong line is at `line`, if the lines before it are comments behind
-/// a whole statement: these are damaged lines of the head.
+/// a whole statement: then they are damaged lines of the head.
 fn damaged_head(sql: &[u8], line: usize) -> Option<usize> {
     let mut at = line;
     for _ in 0..DAMAGED_LINES {
@@ -46,7 +47,7 @@ fn damaged_head(sql: &[u8], line: usize) -> Option<usize> {
 /// `bytes` begins with them; 0 otherwise.
 pub fn server_start(bytes: &[u8]) -> usize {
     let line = first_line(bytes);
-    // Statements of several lines may hold one with `, Version: `.
+    // A statement may contain a line with `, Version: `.
     let end = line.trim_ascii_end();
     let ends = end.ends_with(b" started with:") || end.ends_with(b"embedded library");
     if line.len() > 1000
@@ -71,9 +72,9 @@ pub fn server_start(bytes: &[u8]) -> usize {
 pub enum End {
     /// `;` and the begin of another event or of a server's start.
     Whole,
-    /// The buffer ends; whether that is the end of the event depends on what follows.
+    /// The buffer ends; the following bytes decide whether that is the end of the event.
     Buffer,
-    /// Another event begins although this one has no end.
+    /// Another event begins before this one has ended.
     Torn,
 }
 
@@ -84,7 +85,7 @@ pub struct Ending {
     pub how: End,
     /// BO5.
     pub certain: bool,
-    /// A literal or a comment of the statement holds what looks like the begin of an event.
+    /// A literal or a comment of the statement holds text that looks like the begin of an event.
     pub holds: bool,
 }
 
@@ -131,13 +132,13 @@ pub fn end_of_event(finder: &memmem::Finder<'_>, sql: &[u8]) -> Ending {
     Ending { at, how, certain: false, holds }
 }
 
-/// True if a statement ends with its `;`. Logs that were edited or put together have blank lines behind it.
+/// True if a statement ends with its `;`. Blank lines may follow it in logs that were edited or joined.
 #[inline]
 fn is_whole(text: &[u8]) -> bool {
     text.trim_ascii_end().ends_with(b";")
 }
 
-/// The begin of the last line, if that is only the begin of a head: the log was cut there, and
+/// The begin of the last line, if that is only a part of a head: then the log was cut there, and
 /// everything before it is whole.
 fn cut_head(sql: &[u8]) -> Option<usize> {
     let line = memchr::memrchr(b'\n', sql)? + 1;
@@ -146,7 +147,7 @@ fn cut_head(sql: &[u8]) -> Option<usize> {
     (!rest.is_empty() && begins && is_whole(&sql[..line - 1])).then_some(line)
 }
 
-/// If the text before a head line ends with a server's start, where that begins.
+/// If the text before a head line ends with a server's start: where the start begins.
 fn heading_before(before: &[u8]) -> Option<usize> {
     let last = before.rsplit(|b| *b == b'\n').next()?;
     if !last.starts_with(b"Time") || memmem::find(last, b" Command").is_none() {
@@ -181,12 +182,12 @@ fn line_before(bytes: &[u8], at: usize) -> Option<usize> {
     Some(memchr::memrchr(b'\n', &bytes[..end]).map_or(0, |p| p + 1))
 }
 
-/// Whether the quote that may be open at a boundary really is, and where it closes.
+/// Whether the quote that may be open at a boundary really is open, and where it closes.
 enum Closing {
     Here,
-    /// A later boundary, outside any quote, exists; go on looking from this offset.
+    /// There is a later boundary outside any quote; continue the search at this offset.
     Later(usize),
-    /// Certain if enough was looked at to give up.
+    /// The quote is never closed. Certain if enough bytes were examined to give up.
     Never {
         certain: bool,
     },
@@ -195,12 +196,12 @@ enum Closing {
 /// Boundaries that are tried before an open quote is given up.
 const MAX_TRIED: usize = 16;
 
-/// Places where an event could end, whole or torn, that are passed before an open quote is given up. Each of them may
-/// be the end of an event with an open quote of its own: without a limit each would look at the rest of the log.
+/// Places where an event could end, whole or cut, that are passed before an open quote is given up. Each of them may
+/// be the end of an event with an open quote of its own: without a limit each would read the rest of the log.
 const MAX_PASSED: usize = 64;
 
-/// Walks the statement exactly, from its begin to the boundary at `end` and on (rule 2). A quote that belongs to
-/// another event "closes" this one too, so a later boundary is believed only if it is outside quotes.
+/// Walks the statement exactly, from its beginning to the boundary at `end` and beyond (BO2). A quote that belongs to
+/// another event "closes" this one too, so a later boundary counts only if it is outside quotes.
 fn closed_later(finder: &memmem::Finder<'_>, sql: &[u8], end: usize) -> Closing {
     let limit = sql.len().min(end.saturating_add(LOOK_AHEAD));
     let mut quotes = Quotes::new(&sql[..limit]);
@@ -234,7 +235,7 @@ fn closed_later(finder: &memmem::Finder<'_>, sql: &[u8], end: usize) -> Closing 
     Closing::Never { certain: true }
 }
 
-/// An event of a piece: where it and its statement begin, where the statement ends, and how; that is certain.
+/// An event of a piece: where it and its statement begin, where the statement ends, and how. The ending is certain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mark {
     pub at: u32,
@@ -246,7 +247,7 @@ pub struct Mark {
 }
 
 impl Mark {
-    /// The end of the statement that begins at `body`, if that is this event's.
+    /// The end of the statement that begins at `body`, if it is this event's statement.
     pub(super) fn ending(&self, body: usize) -> Option<Ending> {
         let same = self.body as usize == body;
         let Mark { end, how, holds, .. } = *self;
@@ -254,8 +255,9 @@ impl Mark {
     }
 }
 
-/// Where to cut a buffer that begins with an event, so that what is before the cut is whole events (or what stands
-/// between them) whatever follows the buffer. `marks` are set to the events before it. Buffers are shorter than 4 GiB.
+/// Where to cut a buffer that begins with an event, so that the part before the cut is whole events (or text
+/// between them) whatever follows the buffer. `marks` are set to the events before the cut. Buffers must be shorter than
+/// 4 GiB.
 pub fn cut(bytes: &[u8], marks: &mut Vec<Mark>) -> Option<usize> {
     marks.clear();
     let finder = memmem::Finder::new(b"\n# ");
@@ -289,16 +291,16 @@ pub fn last_boundary(bytes: &[u8]) -> Option<usize> {
     cut(bytes, &mut Vec::new())
 }
 
-/// What stands at a place where an event might begin.
+/// What is found at a place where an event might begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Between {
-    /// One does.
+    /// An event begins.
     Event,
     /// Blank lines, a server's start or rubbish.
     Other { next: usize, rubbish: bool, certain: bool },
 }
 
-/// Looks at what stands at `at`.
+/// Examines the bytes at `at`.
 pub fn between(finder: &memmem::Finder<'_>, bytes: &[u8], at: usize) -> Between {
     let rest = &bytes[at..];
     let other = |length, rubbish, certain| Between::Other { next: at + length, rubbish, certain };
@@ -313,7 +315,7 @@ pub fn between(finder: &memmem::Finder<'_>, bytes: &[u8], at: usize) -> Between 
     }
     let start = server_start(rest);
     if start > 0 {
-        // The next line could be one more of the start.
+        // The next line may still belong to the start.
         return other(start, false, start + 16 < rest.len());
     }
     // Rubbish, or the rest of a statement whose head is lost: up to the next head.
@@ -327,7 +329,7 @@ pub fn between(finder: &memmem::Finder<'_>, bytes: &[u8], at: usize) -> Between 
     other(rest.len(), true, false)
 }
 
-/// Where the statement begins in the event at `at`: behind its head lines. True if that is certain.
+/// Where the statement of the event at `at` begins: behind its head lines. Also whether that is certain.
 fn body_of(bytes: &[u8], at: usize, listless: &mut Listless) -> (usize, bool) {
     let mut at = at;
     while bytes.get(at) == Some(&b'#') {

@@ -43,7 +43,7 @@ fn a_head_inside_a_literal_is_not_a_boundary() {
     }
 }
 
-/// The next literals would close what is no quote.
+/// The following literals would close a quote that is none.
 #[test]
 fn a_quote_in_a_comment_is_none() {
     let long = format!("select /* don't {} */ 1;\n", "x ".repeat(5000));
@@ -51,7 +51,7 @@ fn a_quote_in_a_comment_is_none() {
         let log = format!("{comment}{HEAD}select ', ';\n{HEAD}select 2;\n");
         assert_eq!(end(&log), (comment.len(), End::Whole), "{}", &comment[..20]);
     }
-    // MariaDB takes this for two signs and a literal.
+    // MariaDB reads this as two minus signs and a literal.
     let no_comment = "select 1 --'x;\n# y';\n";
     assert_eq!(end(&format!("{no_comment}{HEAD}")), (no_comment.len(), End::Whole));
 }
@@ -116,10 +116,10 @@ fn a_damaged_line_of_a_head_swallows_no_event() {
     ] {
         assert_eq!(end(&format!("{sql}{head}select 2;\n")), (sql.len(), End::Whole), "{head}");
     }
-    // Not all of the lines are comments: what is between is of neither event.
+    // Not all of the lines are comments, so those in between belong to neither event.
     let torn = format!("{sql}garbage\n{rest}select 2;\n");
     assert_eq!(end(&torn).1, End::Torn);
-    // In a literal it is text.
+    // Inside a literal it is just text.
     let literal = format!("insert into t set a='{sql}# x\n{rest}';\n");
     assert_eq!(end(&format!("{literal}{user}{rest}")), (literal.len(), End::Whole));
 }
