@@ -56,13 +56,17 @@ impl Locker {
     /// As [`Locker::sleep`] for a wait that began at `since`; tells the observer for whom the owner
     /// waits.
     fn sleep_watched(&self, at: WaitAt, since: Duration, timeout: Duration) -> Option<End> {
-        let Some(observer) = self.table.observer() else { return self.sleep(timeout) };
+        let observer = self.table.observer();
         let label = self.owner.label();
         loop {
-            observer.waits(label, &self.labels_of_blockers(at));
+            if let Some(observer) = observer {
+                observer.waits(label, &self.labels_of_blockers(at));
+            }
             // An overtaken owner goes on waiting; its time-out does not start again.
             let end = self.sleep(timeout.saturating_sub(self.table.now().saturating_sub(since)));
-            observer.waited(label);
+            if let Some(observer) = observer {
+                observer.waited(label);
+            }
             if !matches!(end, Some(End::Overtaken)) {
                 return end;
             }
@@ -95,7 +99,7 @@ impl Locker {
             if timed_out {
                 return Some(End::TimedOut);
             }
-            if self.owner.was_overtaken() && self.table.observer().is_some() {
+            if self.owner.was_overtaken() {
                 return Some(End::Overtaken);
             }
             // A spurious wake-up only lengthens the wait.

@@ -178,23 +178,27 @@ fn owners_and_locks_are_listed_in_pieces() {
 
 #[test]
 fn time_of_a_wait_does_not_begin_again_when_an_upgrade_overtakes_it() {
-    let t = table();
-    t.set_observer(Box::new(Heard::default()));
-    let seconds = Arc::new(AtomicU64::new(0));
-    let clock = Arc::clone(&seconds);
-    t.set_clock(move || Duration::from_secs(clock.load(Ordering::SeqCst)));
-    let (mut a, mut b, mut w) = (t.locker(TxnId(1)), t.locker(TxnId(2)), t.locker(TxnId(3)));
-    assert_eq!(lock(&mut a, "k", S, LONG), Ok(Granted::New));
-    assert_eq!(lock(&mut b, "k", S, LONG), Ok(Granted::New));
-    std::thread::scope(|scope| {
-        let waits = scope.spawn(|| lock(&mut w, "k", X, Wait::Block(Duration::from_secs(15))));
-        until_waiting(&t, 1);
-        seconds.store(16, Ordering::SeqCst);
-        let begin = Instant::now();
-        let upgrades = scope.spawn(|| lock(&mut b, "k", X, LONG));
-        assert_eq!(waits.join().unwrap(), Err(ErrorKind::LockTimeout));
-        assert!(begin.elapsed() < Duration::from_secs(10), "its 15 seconds began again");
-        a.release_all();
-        assert_eq!(upgrades.join().unwrap(), Ok(Granted::Upgraded));
-    });
+    for observed in [true, false] {
+        let t = table();
+        if observed {
+            t.set_observer(Box::new(Heard::default()));
+        }
+        let seconds = Arc::new(AtomicU64::new(0));
+        let clock = Arc::clone(&seconds);
+        t.set_clock(move || Duration::from_secs(clock.load(Ordering::SeqCst)));
+        let (mut a, mut b, mut w) = (t.locker(TxnId(1)), t.locker(TxnId(2)), t.locker(TxnId(3)));
+        assert_eq!(lock(&mut a, "k", S, LONG), Ok(Granted::New));
+        assert_eq!(lock(&mut b, "k", S, LONG), Ok(Granted::New));
+        std::thread::scope(|scope| {
+            let waits = scope.spawn(|| lock(&mut w, "k", X, Wait::Block(Duration::from_secs(15))));
+            until_waiting(&t, 1);
+            seconds.store(16, Ordering::SeqCst);
+            let begin = Instant::now();
+            let upgrades = scope.spawn(|| lock(&mut b, "k", X, LONG));
+            assert_eq!(waits.join().unwrap(), Err(ErrorKind::LockTimeout));
+            assert!(begin.elapsed() < Duration::from_secs(10), "its 15 seconds began again");
+            a.release_all();
+            assert_eq!(upgrades.join().unwrap(), Ok(Granted::Upgraded));
+        });
+    }
 }
