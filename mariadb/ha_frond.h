@@ -276,7 +276,8 @@ private:
 
     /* Returns a FROND_ code, or HA_ERR_GENERIC when an error was sent. */
     int create_with_foreigns(const char *table, TABLE *form, HA_CREATE_INFO *info, const frond_table_spec *spec);
-    int lock_parents(THD *thd);
+    int lock_relatives(THD *thd);
+    int check_children(THD *thd) const;
     bool meet_parents(THD *thd, const std::vector<Frond_foreign> &added);
     /* Whether a foreign key, other than those in `gone`, has the column; sends an error then. */
     bool foreigns_need(const Field *column, const std::vector<std::string> &gone) const;
@@ -329,6 +330,11 @@ private:
     /* Why there is no AUTO_INCREMENT value, or 0. */
     int numbers_error_ = 0;
     mutable Frond_foreigns foreigns_;
+    // When the server last asked for children, to lock their definitions.
+    struct {
+        query_id_t query = 0;
+        uint64_t version = 0;
+    } listed_;
     /* The row that is about to be changed unread is known to be missing. */
     bool unread_is_missing_ = false;
     /* Why the replica stops at a row; for its error message. */

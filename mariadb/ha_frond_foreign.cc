@@ -6,6 +6,7 @@
 #include "ha_frond.h"
 
 #include <algorithm>
+#include <set>
 
 #include "foreign.h"
 #include "plugin.h"
@@ -174,7 +175,9 @@ int ha_frond::get_foreign_key_list(THD *thd, List<FOREIGN_KEY_INFO> *to) {
 // original.
 int ha_frond::get_parent_foreign_key_list(THD *thd, List<FOREIGN_KEY_INFO> *to) {
     Frond_session::of(thd)->note_altered(name_, thd_start_utime(thd));
-    return give(thd, foreigns().enforced, to);
+    const std::vector<Frond_foreign> &enforced = foreigns().enforced;
+    listed_ = {thd->query_id, foreigns().version};
+    return give(thd, enforced, to);
 }
 
 bool ha_frond::referenced_by_foreign_key() const noexcept {
@@ -229,21 +232,56 @@ bool ha_frond::foreigns_need(const Field *column, const std::vector<std::string>
 
 // ---------------------------------------------------------------- metadata locks
 
-// When a table is written, the server takes metadata locks on its children, but not on its parents. Parents are read, so
-// nobody may replace or drop them before the transaction ends.
-int ha_frond::lock_parents(THD *thd) {
-    if (thd_test_options(thd, OPTION_NO_FOREIGN_KEY_CHECKS) || thd_sql_command(thd) == SQLCOM_DELETE ||
-        table->s->tmp_table != NO_TMP_TABLE || !table->mdl_ticket)
-        return 0;
-    for (const auto &parent : foreigns().parents) {
-        MDL_request request;
-        MDL_REQUEST_INIT(&request, MDL_key::TABLE, parent.first.c_str(), parent.second.c_str(), MDL_SHARED_READ,
-                         MDL_TRANSACTION);
-        if (table->mdl_ticket->get_ctx()->acquire_lock(&request,
-                                                       static_cast<double>(thd->variables.lock_wait_timeout)))
-            return HA_ERR_LOCK_WAIT_TIMEOUT;
+static bool modifies(const Frond_foreign &f) {
+    const auto does = [](uint32_t action) { return action == FROND_CASCADE || action == FROND_SET_NULL; };
+    return does(f.on_delete) || does(f.on_update);
+}
+
+// Whether the statement has metadata locks on all of these children under their present names, and on those into which a
+// cascade goes on.
+static bool has_locked(MDL_context *mdl, const std::vector<Frond_foreign> &naming, std::set<std::string> *seen) {
+    for (const Frond_foreign &f : naming) {
+        if (f.parent_index.empty() || !seen->insert(f.table).second)
+            continue;
+        if (!mdl->is_lock_owner(MDL_key::TABLE, frond_from_file(frond_database_of(f.table)).c_str(),
+                                frond_from_file(frond_table_of(f.table)).c_str(), MDL_SHARED_READ))
+            return false;
+        if (modifies(f) && !has_locked(mdl, frond_foreigns_of(f.table, true), seen))
+            return false;
     }
-    return 0;
+    return true;
+}
+
+// When a table is written, the server takes metadata locks on its children, by the names that they have when it asks. While
+// it waits for one, the child may be renamed; a cascade would then change a table whose definition is not locked.
+int ha_frond::check_children(THD *thd) const {
+    // A statement that changes no rows, such as SELECT ... FOR UPDATE, has no list.
+    if (listed_.query != thd->query_id || listed_.version == foreigns().version)
+        return 0;
+    std::set<std::string> seen{name_};
+    return has_locked(table->mdl_ticket->get_ctx(), foreigns().enforced, &seen) ? 0 : HA_ERR_TABLE_DEF_CHANGED;
+}
+
+// The server does not take metadata locks on parents. They are read, so nobody may replace or drop them before the
+// transaction ends.
+int ha_frond::lock_relatives(THD *thd) {
+    if (thd_test_options(thd, OPTION_NO_FOREIGN_KEY_CHECKS) || table->s->tmp_table != NO_TMP_TABLE || !table->mdl_ticket)
+        return 0;
+    // A parent may be renamed while this waits for its lock; then the names are read again.
+    for (uint64_t version = 0; version != foreigns().version && !foreigns().parents.empty() &&
+                               thd_sql_command(thd) != SQLCOM_DELETE;) {
+        const Frond_foreigns &now = foreigns();
+        version = now.version;
+        for (const auto &parent : now.parents) {
+            MDL_request request;
+            MDL_REQUEST_INIT(&request, MDL_key::TABLE, parent.first.c_str(), parent.second.c_str(), MDL_SHARED_READ,
+                             MDL_TRANSACTION);
+            if (table->mdl_ticket->get_ctx()->acquire_lock(&request,
+                                                           static_cast<double>(thd->variables.lock_wait_timeout)))
+                return HA_ERR_LOCK_WAIT_TIMEOUT;
+        }
+    }
+    return check_children(thd);
 }
 
 // Waits until no earlier statement writes the tables that become parents. A later statement that writes one learns of the new

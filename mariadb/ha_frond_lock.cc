@@ -174,7 +174,7 @@ int ha_frond::external_lock(THD *thd, int type) {
     } else {
         set_lock(thd, checks_unique ? FROND_LOCK_SHARED : read_lock_, read_wait_);
     }
-    return type == F_WRLCK ? lock_parents(thd) : 0;
+    return type == F_WRLCK ? lock_relatives(thd) : 0;
 }
 
 // Under LOCK TABLES and for tables that stored functions use, external_lock() was called before the
@@ -190,7 +190,7 @@ int ha_frond::start_stmt(THD *thd, thr_lock_type type) {
     cached_table_flags = table_flags();
     const bool writes = type >= TL_WRITE_ALLOW_WRITE;
     set_lock(thd, writes ? FROND_LOCK_EXCLUSIVE : read_lock_, read_wait_);
-    return writes ? lock_parents(thd) : 0;
+    return writes ? lock_relatives(thd) : 0;
 }
 
 int ha_frond::transaction(frond_txn **txn) {
@@ -222,6 +222,7 @@ int ha_frond::reset() {
     }
     current_ = nullptr;
     semi_consistent_ = false;
+    unread_is_missing_ = false;
     demand_++;
     return 0;
 }
@@ -236,8 +237,10 @@ int ha_frond::extra(enum ha_extra_function operation) {
     case HA_EXTRA_BEGIN_ALTER_IGNORE_COPY:
         // CREATE TEMPORARY TABLE ... SELECT is part of the transaction around it, whose snapshot
         // would not see rows committed by a separate transaction of the copy. ALTER TABLE ends that
-        // transaction.
-        if (table->s->tmp_table != NO_TMP_TABLE && thd_sql_command(thd()) == SQLCOM_CREATE_TABLE)
+        // transaction. Nor may rows of CREATE TABLE ... SELECT be another transaction's where the statement's own looks
+        // them up (WITHOUT OVERLAPS), or holds locks on their parents.
+        if (thd_sql_command(thd()) == SQLCOM_CREATE_TABLE &&
+            (table->s->tmp_table != NO_TMP_TABLE || table->s->period.unique_keys || has_foreign_keys()))
             return 0;
         return begin_bulk();
     case HA_EXTRA_END_COPY:

@@ -68,14 +68,21 @@ bool ha_frond::is_asked(uint column) const {
 // looks up an index that answers alone, it scans the table for a c that is NULL. Then all virtual
 // columns it asks for are computed here.
 bool ha_frond::lacks_parts(uint index, bool stored) const {
+    const auto lacks = [&](const KEY &key, uint parts) {
+        for (uint part = 0; part < parts; part++) {
+            const uint column = key.key_part[part].fieldnr - 1;
+            if (is_asked(column) && table->field[column]->stored_in_db() == stored &&
+                !frond_rows_covers(rows_, index, column))
+                return true;
+        }
+        return false;
+    };
     const KEY &key = table->key_info[index - hidden_];
-    for (uint part = 0; part < key.ext_key_parts; part++) {
-        const uint column = key.key_part[part].fieldnr - 1;
-        if (is_asked(column) && table->field[column]->stored_in_db() == stored &&
-            !frond_rows_covers(rows_, index, column))
-            return true;
-    }
-    return false;
+    // The server makes references to rows of the primary key's columns, and asks for them. Prefixes of columns are not among
+    // the parts by which it extends other keys.
+    const uint primary = table->s->primary_key;
+    return lacks(key, key.ext_key_parts) ||
+           (primary < MAX_KEY && lacks(table->key_info[primary], table->key_info[primary].user_defined_key_parts));
 }
 
 bool ha_frond::asks_virtual() const {

@@ -35,7 +35,9 @@ const char *frond_table_name(const char *path) {
 
 // The type's name, of a plugin (uuid, inet6, inet4) or of the server.
 static bool is_type(const Field *field, const char *name) {
-    const LEX_CSTRING &type = field->type_handler()->name().lex_cstring();
+    // Its own object: name() returns one by value, and lex_cstring() a reference into it.
+    const Name own = field->type_handler()->name();
+    const LEX_CSTRING &type = own.lex_cstring();
     return strlen(name) == type.length && strncasecmp(type.str, name, type.length) == 0;
 }
 

@@ -442,8 +442,9 @@ impl Core {
 
     /// Ends the transaction of that name; false when there is none. A handle of it then has nothing left to end.
     pub(crate) fn end_prepared(self: &Arc<Self>, xid: &Xid, commit: bool) -> Result<bool> {
-        self.may_free_space()?;
+        // The server asks every engine for every name, also one that failed and only reads.
         let Some(entry) = self.prepared.get(xid) else { return Ok(false) };
+        self.may_free_space()?;
         if let Some(State { parts, room: room @ None, at }) = &mut *entry.state.lock() {
             if *at != NOTHING {
                 *room = Some(self.room_for_end(parts.tables.values(), Claim::Freeing)?);
