@@ -261,6 +261,9 @@ def killed_tool(bench: Bench) -> None:
     time.sleep(0.5)
     if "pinned" not in rows(bench.admin, "SHOW ENGINE FROND STATUS")[0][2].decode():
         raise Problem("SHOW ENGINE FROND STATUS says nothing of the pin")
+    job = rows(bench.admin, "SELECT state, started IS NOT NULL, details FROM information_schema.FROND_JOBS WHERE kind = 'BACKUP'")
+    if [one[:2] for one in job] != [(b"PINNED", b"1")] or b"files are pinned" not in job[0][2]:
+        raise Problem(f"FROND_JOBS says of the backup {job}")
     busy = frond("full", bench.dir("second"), *bench.connection(), status=2)
     if "another backup is under way" not in busy:
         raise Problem(busy)

@@ -9,6 +9,10 @@
 //! - BP1. Files are pinned before the log position is taken and have no more blocks after it: each block that a record below it
 //!   names is pinned. No checkpoint and no trim runs meanwhile, so no pinned header is beyond it. The log is durable to it before
 //!   the pin is described.
+//!   Nobody has to be stopped for this: blocks are numbered and written before the record that names them is appended, and who
+//!   reads the log's end behind that record sees these numbers when he looks at the files again. So it is with a commit that
+//!   attaches private runs: it is below the position with all its blocks, or not in the copy. What was freed before the pin, or
+//!   between the two looks, lies where it was until a checkpoint.
 //! - BP2. A broken pin holds nothing, and no later step of its backup succeeds. The database goes on as without it.
 //! - BP3. The file of a dropped table stays while it is pinned.
 //! - BP4. From a mark until it is proven, at most [`STILL`], the log thread begins no image and no trim: the next mark would
