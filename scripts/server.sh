@@ -63,14 +63,19 @@ server_pid() {
 }
 
 server_is_process() { # server_is_process PID NAME
-    local state
-    [[ -r /proc/$1/cmdline ]] || return 1
+    # Without other programs: starting and stopping ask this twenty times a second.
+    local state words word file
+    file=$(server_cnf_path "$2")
+    # The process may end between these lines: so the redirections are inside the silenced blocks.
+    { read -r state <"/proc/$1/stat"; } 2>/dev/null || return 1
+    state=${state##*) }
     # A zombie keeps its directory in /proc but has ended.
-    state=$(sed -E 's/.*\) ([A-Z]) .*/\1/' "/proc/$1/stat" 2>/dev/null) || return 1
-    [[ $state != Z ]] || return 1
-    # The process may end between these lines: so the redirection is inside the silenced block.
-    { tr '\0' '\n' <"/proc/$1/cmdline"; } 2>/dev/null |
-        grep -qxF -e "--defaults-file=$(server_cnf_path "$2")"
+    [[ ${state%% *} != Z ]] || return 1
+    { mapfile -d '' -t words <"/proc/$1/cmdline"; } 2>/dev/null || return 1
+    for word in "${words[@]}"; do
+        [[ $word != "--defaults-file=$file" ]] || return 0
+    done
+    return 1
 }
 
 server_check_name() {
@@ -112,9 +117,7 @@ server_plugins() {
     local dir=$1/plugins plugin file names=()
     rm -rf "$dir"
     mkdir -p "$dir"
-    for file in /usr/lib/mysql/plugin/*.so; do
-        [[ ! -e $file ]] || ln -s "$file" "$dir/"
-    done
+    ! compgen -G '/usr/lib/mysql/plugin/*.so' >/dev/null || ln -s /usr/lib/mysql/plugin/*.so "$dir/"
     for plugin in ${SERVER_PLUGINS-ha_frond.so}; do
         file=$plugin
         if [[ $plugin != */* ]]; then
@@ -190,7 +193,9 @@ server_wait() { # server_wait NAME PID
     local deadline=$((SECONDS + ${SERVER_START_TIMEOUT:-60})) problem
     # The first check of /proc must not come before exec has replaced this shell's copy.
     local settled=$((SECONDS + 2))
-    until mariadb-admin --defaults-file="$(server_cnf_path "$1")" --connect-timeout=2 ping \
+    local socket
+    socket=$(server_socket "$1")
+    until [[ -S $socket ]] && mariadb-admin --defaults-file="$(server_cnf_path "$1")" --connect-timeout=2 ping \
         >/dev/null 2>&1; do
         problem=
         if ! server_is_process "$2" "$1"; then

@@ -4,9 +4,9 @@
 #
 # CPU budget: 80 s
 #
-# BACKUPS=N makes N of them (12: a chain of six for Frond alone, and one with InnoDB); SEED=N repeats the clients' statements.
+# BACKUPS=N makes N of them (20: fourteen of Frond alone, in chains of six, and a chain with InnoDB); SEED=N repeats the clients' statements.
 # `make backups` makes 50, beside a replica.
 
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
-exec /usr/bin/python3 -B tests/sql/backup.py --backups "${BACKUPS:-12}" ${SEED:+--seed "$SEED"}
+exec /usr/bin/python3 -B tests/sql/backup.py --backups "${BACKUPS:-20}" ${SEED:+--seed "$SEED"}

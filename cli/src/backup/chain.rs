@@ -126,14 +126,16 @@ pub struct ChainVfs {
 }
 
 impl ChainVfs {
-    /// The file of a table, put together.
-    pub fn table(&self, table: &TableFile) -> io::Result<ReadOnly<Assembled>> {
+    /// The file of a table, put together; `direct`: see [`bypasses_cache`](super::parallel::bypasses_cache).
+    pub fn table(&self, table: &TableFile, direct: bool) -> io::Result<ReadOnly<Assembled>> {
         let own = self.stores.len() - 1;
         let mut parts: Vec<(u64, u64, usize)> = table.own.iter().map(|p| (p.0, p.1, own)).collect();
         parts.extend(table.blocks.iter().map(|b| (b.1, b.2, b.4)));
         parts.sort_unstable();
         let stores: Vec<_> = self.stores.iter().collect();
-        Assembled::of(&inside(&table.file_name()), table.bytes, parts, &stores)
+        // A read of a pack ends anywhere.
+        let direct = direct && stores.iter().all(|store| matches!(store, Store::Dir(_)));
+        Assembled::of(&inside(&table.file_name()), table.bytes, parts, &stores, direct)
     }
 }
 
@@ -152,7 +154,7 @@ impl Vfs for ChainVfs {
             return Err(refused());
         }
         match self.tables.get(name) {
-            Some(table) => Ok(Arc::new(self.table(table)?)),
+            Some(table) => Ok(Arc::new(self.table(table, false)?)),
             None => {
                 let file = self.plain.get(name).ok_or(io::ErrorKind::NotFound)?;
                 let stores: Vec<_> = self.stores.iter().collect();
@@ -221,11 +223,12 @@ impl Assembled {
         len: u64,
         parts: Vec<(u64, u64, usize)>,
         stores: &[&Store],
+        direct: bool,
     ) -> io::Result<ReadOnly<Assembled>> {
         let mut files: Vec<Option<Arc<dyn VfsFile>>> = vec![None; stores.len()];
         for (_, _, member) in &parts {
             if files[*member].is_none() {
-                files[*member] = Some(stores[*member].file(path)?);
+                files[*member] = Some(stores[*member].file(path, direct)?);
             }
         }
         Ok(ReadOnly(Assembled { len, parts, files }))
@@ -233,7 +236,7 @@ impl Assembled {
 
     fn plain(path: &str, file: &PlainFile, stores: &[&Store]) -> io::Result<ReadOnly<Assembled>> {
         let parts = file.parts(stores.len() - 1).iter().map(|p| (p.0, p.1, p.3)).collect();
-        Assembled::of(path, file.bytes, parts, stores)
+        Assembled::of(path, file.bytes, parts, stores, false)
     }
 }
 
@@ -259,5 +262,9 @@ impl Readable for Assembled {
 
     fn len(&self) -> u64 {
         self.len
+    }
+
+    fn is_direct(&self) -> bool {
+        self.files.iter().flatten().any(|file| file.is_direct())
     }
 }

@@ -11,7 +11,7 @@ use super::args::PrepareArgs;
 use super::chain::{Chain, ChainVfs};
 use super::copy::{self, failed, Meter, Show};
 use super::manifest::{hex, PlainFile, TableFile};
-use super::parallel::{extents, To};
+use super::parallel::{bypasses_cache, extents, To};
 use crate::out::{bytes, Failure, Outcome};
 
 pub fn run(args: &PrepareArgs, out: &mut dyn Write) -> Outcome<()> {
@@ -74,11 +74,15 @@ pub fn table(
     let path = to.join(table.file_name());
     let told =
         |what: String| Failure::Request(format!("{} ({}): {what}", table.shown(), path.display()));
-    let source: Arc<dyn VfsFile> = Arc::new(vfs.table(table).map_err(|e| told(e.to_string()))?);
-    let target = copy::open(&path, OpenHow::CREATE)?;
     let own = table.own.iter().map(|p| (p.0, p.1, &p.2));
     let all: Vec<_> = own.chain(table.blocks.iter().map(|b| (b.1, b.2, &b.3))).collect();
     let ranges: Vec<_> = all.iter().map(|(offset, len, _)| (*offset, *len)).collect();
+    let direct = bypasses_cache(&ranges);
+    let source = vfs.table(table, direct).map_err(|e| told(e.to_string()))?;
+    let source: Arc<dyn VfsFile> = Arc::new(source);
+    let target = copy::open(&path, OpenHow { direct, ..OpenHow::CREATE })?;
+    // Nobody else is at work here, so the disk may have more to do at once than beside a server.
+    let threads = threads.max(if direct { 4 } else { 1 });
     let sums = extents(&source, &To::File(target.clone()), &ranges, threads, meter);
     for (is, (offset, len, want)) in sums.map_err(|e| told(e.to_string()))?.iter().zip(all) {
         if hex(*is) != *want {
@@ -132,7 +136,8 @@ fn read(
     };
     let own = from.members.len() - 1;
     if want.own_bytes(own).is_some() {
-        let file = from.members[own].store.file(path).map_err(|e| told(own, e.to_string()))?;
+        let file =
+            from.members[own].store.file(path, false).map_err(|e| told(own, e.to_string()))?;
         let len = file.len().map_err(|e| told(own, e.to_string()))?;
         if len != want.bytes {
             return Err(told(own, format!("damaged: it has {len} bytes, and had {}", want.bytes)));

@@ -9,6 +9,11 @@ pub trait Readable: Send + Sync {
     /// As [`VfsFile::read_at`].
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize>;
     fn len(&self) -> u64;
+
+    /// As [`VfsFile::is_direct`].
+    fn is_direct(&self) -> bool {
+        false
+    }
 }
 
 pub struct ReadOnly<R>(pub R);
@@ -43,6 +48,6 @@ impl<R: Readable> VfsFile for ReadOnly<R> {
     }
 
     fn is_direct(&self) -> bool {
-        false
+        self.0.is_direct()
     }
 }

@@ -34,14 +34,14 @@ impl Store {
         }
     }
 
-    /// A file, by its path in the manifest.
-    pub fn file(&self, path: &str) -> io::Result<Arc<dyn VfsFile>> {
+    /// A file, by its path in the manifest; `direct`: for direct transfers, where it is not in a pack.
+    pub fn file(&self, path: &str, direct: bool) -> io::Result<Arc<dyn VfsFile>> {
         match self {
             Store::Dir(dir) => {
                 let full = dir.join(path);
                 let name = full.file_name().map(|n| n.to_string_lossy().into_owned());
                 let vfs = OsVfs::new(full.parent().unwrap_or(dir))?;
-                vfs.open(&name.unwrap_or_default(), OpenHow::READ)
+                vfs.open(&name.unwrap_or_default(), OpenHow { direct, ..OpenHow::READ })
             }
             Store::Pack(pack) => match pack.file(path) {
                 Some(file) => Ok(Arc::new(file)),

@@ -73,7 +73,7 @@ pub fn run(args: &VerifyArgs, out: &mut dyn Write) -> Outcome<bool> {
                 table.bytes
             ));
         }
-        match vfs.table(table) {
+        match vfs.table(table, false) {
             Ok(file) => blocks(Arc::new(file), table, &chain, args.threads, &meter, &mut problems),
             Err(e) => problems.push(format!("{}, file {}: {e}", table.shown(), table.file_name())),
         }

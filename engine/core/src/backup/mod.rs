@@ -9,6 +9,10 @@
 //! - BP1. Files are pinned before the log position is taken, and no file gets a new block in between: so each block that a record
 //!   below the position names is pinned. No checkpoint and no trim runs meanwhile, so no pinned header is beyond the position.
 //!   The log is durable up to the position before the pin is described.
+//!   Commits need not stop for this: blocks are numbered and written before the record that names them is appended, so
+//!   whoever reads the log's end behind that record sees their numbers when it looks at the files again. A commit that
+//!   attaches private runs is below the position with all its blocks, or not in the copy. What was freed before the pin, or
+//!   between the two looks, stays in place until a checkpoint.
 //! - BP2. A broken pin holds nothing, and no later step of its backup succeeds. The database goes on as without it.
 //! - BP3. The file of a dropped table stays while it is pinned.
 //! - BP4. From a mark until it is proven, at most [`STILL`], the log thread begins no image and no trim: the next mark would
