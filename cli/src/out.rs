@@ -2,7 +2,7 @@
 //! type.
 
 use std::fmt;
-use std::io;
+use std::io::{self, IsTerminal};
 
 use frond_base::Error;
 
@@ -48,6 +48,11 @@ impl From<io::Error> for Failure {
     fn from(e: io::Error) -> Failure {
         Failure::Output(e)
     }
+}
+
+/// Whether standard output shows colours: a terminal whose user has not asked for none.
+pub fn colour() -> bool {
+    io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none()
 }
 
 /// In pages: which program made them.

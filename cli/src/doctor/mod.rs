@@ -8,7 +8,7 @@ mod args;
 mod sampler;
 
 use std::fs::{File, OpenOptions};
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use frond_doctor::rules::{self, RULES};
 use frond_doctor::snapshot::Snapshot;
 
 use crate::digest::live::stop::{now, Stop};
-use crate::out::{Failure, Outcome, GENERATOR};
+use crate::out::{colour, Failure, Outcome, GENERATOR};
 pub use args::DoctorArgs;
 use rustix::fs::{flock, FlockOperation};
 use sampler::Sampler;
@@ -39,8 +39,7 @@ pub fn run(args: &DoctorArgs, out: &mut dyn Write) -> Outcome<bool> {
     } else if args.html {
         report.write_html(course, GENERATOR.into(), out)?;
     } else {
-        let colour = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-        report.write_text(colour, out)?;
+        report.write_text(colour(), out)?;
     }
     Ok(report.findings.is_empty())
 }

@@ -7,7 +7,7 @@ use frond_doctor::snapshot::{Snapshot, Value};
 use frond_doctor::system::Machine;
 
 use super::DoctorArgs;
-use crate::digest::live::connect::Server;
+use crate::digest::live::connect::{text, Server};
 use crate::out::Outcome;
 use crate::server_args::ServerOptions;
 
@@ -24,10 +24,6 @@ pub struct Sampler {
     server: Option<Server>,
     connection: Option<ServerOptions>,
     pub name: String,
-}
-
-fn text(row: &[Option<&[u8]>], at: usize) -> String {
-    String::from_utf8_lossy(row.get(at).copied().flatten().unwrap_or_default()).into_owned()
 }
 
 /// Whether a server with this name (`10.11.6-MariaDB at /run/mysqld/mysqld.sock`) is on this machine.
@@ -116,9 +112,8 @@ impl Sampler {
         }
         let Some(server) = &mut self.server else { return Ok((sample, unseen)) };
         for (prefix, sql) in [("var.", VARIABLES), ("status.", STATUS)] {
-            server.rows(sql, &mut |row| {
+            server.each_row(sql, &mut |row| {
                 sample.set_text(format!("{prefix}{}", text(row, 0)), &text(row, 1));
-                true
             })?;
         }
         sample.set("server.answers", Value::Number(1.0));

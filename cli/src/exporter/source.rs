@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::catalog::VARIABLES;
 use super::metrics::Sample;
-use crate::digest::live::connect::Server;
+use crate::digest::live::connect::{text, Server};
 use crate::digest::live::stop::now;
 use crate::out::Outcome;
 use crate::server_args::ServerOptions;
@@ -98,12 +98,8 @@ impl State {
 
 fn pairs(server: &mut Server, sql: &str) -> Outcome<HashMap<String, String>> {
     let mut found = HashMap::new();
-    server.rows(sql, &mut |row| {
-        let text = |at: usize| {
-            String::from_utf8_lossy(row.get(at).copied().flatten().unwrap_or_default()).into_owned()
-        };
-        found.insert(text(0).to_ascii_lowercase(), text(1));
-        true
+    server.each_row(sql, &mut |row| {
+        found.insert(text(row, 0).to_ascii_lowercase(), text(row, 1));
     })?;
     Ok(found)
 }

@@ -2,12 +2,14 @@
 
 use frond_indexes::usage::{Count, Counters};
 
-use crate::digest::live::connect::Server;
+use crate::digest::live::connect::{number, text, Server};
 use crate::out::Outcome;
 
-use super::server::{number, text};
-
 const OWN: &str = "('mysql', 'sys', 'information_schema', 'performance_schema')";
+
+const INSTRUMENTS: &str = "SELECT (SELECT ENABLED FROM performance_schema.setup_instruments \
+    WHERE NAME = 'wait/io/table/sql/handler') = 'YES' AND (SELECT ENABLED FROM performance_schema.setup_consumers \
+    WHERE NAME = 'global_instrumentation') = 'YES'";
 
 /// Reads the counters that are on. Nothing is switched on here; `notes` gets the counters that
 /// could not be used, and why.
@@ -27,51 +29,45 @@ pub fn read(server: &mut Server, notes: &mut Vec<String>) -> Outcome<Counters> {
         server: server.value(identity)?.unwrap_or_default(),
         ..Counters::default()
     };
-    match performance_schema(server) {
-        Ok(counts) => {
-            counters.sources.insert("performance_schema".into(), counts);
+    let read = [("performance_schema", performance_schema(server)), ("userstat", userstat(server))];
+    for (source, counts) in read {
+        match counts {
+            Ok(counts) => {
+                counters.sources.insert(source.into(), counts);
+            }
+            // One of the two is enough.
+            Err(why) if source == "performance_schema" || counters.sources.is_empty() => {
+                notes.push(format!("{}: {source} says nothing: {why}", server.name));
+            }
+            Err(_) => {}
         }
-        Err(why) => notes.push(format!("{}: performance_schema says nothing: {why}", server.name)),
-    }
-    match userstat(server) {
-        Ok(counts) => {
-            counters.sources.insert("userstat".into(), counts);
-        }
-        Err(why) if counters.sources.is_empty() => {
-            notes.push(format!("{}: userstat says nothing: {why}", server.name));
-        }
-        Err(_) => {}
     }
     Ok(counters)
 }
 
 /// The counts, or why there are none.
 fn performance_schema(server: &mut Server) -> Result<Vec<Count>, String> {
-    let ask = |server: &mut Server, sql: &str| server.value(sql).map_err(|e| e.to_string());
-    if ask(server, "SELECT @@performance_schema")?.as_deref() != Some("1") {
-        return Err("it is off (performance_schema = ON in the configuration)".into());
-    }
-    let on = "SELECT (SELECT ENABLED FROM performance_schema.setup_instruments WHERE NAME = 'wait/io/table/sql/handler') = 'YES' \
-        AND (SELECT ENABLED FROM performance_schema.setup_consumers WHERE NAME = 'global_instrumentation') = 'YES'";
-    if ask(server, on)?.as_deref() != Some("1") {
-        return Err("its instrument wait/io/table/sql/handler or its consumer global_instrumentation is disabled".into());
-    }
     let left_out = format!(
-        "SELECT COUNT(*) FROM performance_schema.setup_objects WHERE OBJECT_TYPE = 'TABLE' AND ENABLED = 'NO' \
+        "SELECT COUNT(*) = 0 FROM performance_schema.setup_objects WHERE OBJECT_TYPE = 'TABLE' AND ENABLED = 'NO' \
          AND OBJECT_SCHEMA NOT IN {OWN}"
     );
-    if ask(server, &left_out)?.as_deref() != Some("0") {
-        return Err("setup_objects leaves tables out".into());
+    for (sql, otherwise) in [
+        ("SELECT @@performance_schema", "it is off (performance_schema = ON in the configuration)"),
+        (INSTRUMENTS, "its instrument wait/io/table/sql/handler or its consumer global_instrumentation is disabled"),
+        (&left_out, "setup_objects leaves tables out"),
+    ] {
+        if server.value(sql).map_err(|e| e.to_string())?.as_deref() != Some("1") {
+            return Err(otherwise.into());
+        }
     }
     // Tables and indexes beyond the limits of performance_schema are not counted at all.
     let mut lost = None;
     let sql = "SHOW GLOBAL STATUS WHERE Variable_name IN ('Performance_schema_index_stat_lost', \
         'Performance_schema_table_instances_lost', 'Performance_schema_table_handles_lost')";
-    let result = server.rows(sql, &mut |row| {
-        if number(row, 1) > Some(0) {
+    let result = server.each_row(sql, &mut |row| {
+        if number(row, 1) > Some(0_u64) {
             lost = Some(text(row, 0));
         }
-        true
     });
     result.map_err(|e| e.to_string())?;
     if let Some(name) = lost {
@@ -109,14 +105,13 @@ fn userstat(server: &mut Server) -> Result<Vec<Count>, String> {
 fn counts(server: &mut Server, questions: &[String]) -> Result<Vec<Count>, String> {
     let mut found = Vec::new();
     for sql in questions {
-        let asked = server.rows(sql, &mut |row| {
+        let asked = server.each_row(sql, &mut |row| {
             found.push(Count {
                 db: text(row, 0),
                 table: text(row, 1),
                 key: text(row, 2),
                 n: number(row, 3).unwrap_or_default(),
             });
-            true
         });
         asked.map_err(|e| e.to_string())?;
     }

@@ -9,7 +9,7 @@ mod counters;
 mod server;
 mod unused;
 
-use std::io::{IsTerminal, Read, Write};
+use std::io::Write;
 use std::path::Path;
 
 use frond_indexes::dump::{Dump, Reader};
@@ -17,7 +17,7 @@ use frond_indexes::report::{self, Report};
 use frond_indexes::usage;
 use frond_querylog::input::{Format, Input, Origin};
 
-use crate::out::{bytes, Failure, Outcome, GENERATOR};
+use crate::out::{bytes, colour, Failure, Outcome, GENERATOR};
 pub use args::IndexesArgs;
 
 /// True if nothing was found.
@@ -38,10 +38,9 @@ pub fn run(args: &IndexesArgs, out: &mut dyn Write) -> Outcome<bool> {
     if args.files.is_empty() {
         let mut server = server::connect(args)?;
         let (tables, hiding) = server::read(&mut server, &mut report)?;
-        let usage = if args.unused {
-            Some(unused::usage(args, &mut server, &tables, &mut report)?)
-        } else {
-            None
+        let usage = match args.unused {
+            true => Some(unused::usage(args, &mut server, &tables, &mut report)?),
+            false => None,
         };
         for table in tables.iter().filter(|table| args.wants(&table.db)) {
             report.tables += 1;
@@ -57,8 +56,7 @@ pub fn run(args: &IndexesArgs, out: &mut dyn Write) -> Outcome<bool> {
     } else if args.html {
         report.write_html(GENERATOR.into(), out)?;
     } else {
-        let colour = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-        report.write_text(colour, &bytes, out)?;
+        report.write_text(colour(), &bytes, out)?;
     }
     if !report.problems.is_empty() {
         out.flush()?;
@@ -74,14 +72,6 @@ fn read_dump(file: &Path) -> Outcome<Dump> {
     let mut input = Input::open(&Origin::of(file), Some(Format::Raw))
         .map_err(|e| Failure::Request(format!("{}: {}", e.name, e.what)))?;
     let mut reader = Reader::default();
-    let mut buffer = vec![0; 256 << 10];
-    loop {
-        match input.reader.read(&mut buffer) {
-            Ok(0) => break,
-            Ok(n) => reader.feed(&buffer[..n]),
-            Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
-            Err(e) => return Err(fail(e.to_string())),
-        }
-    }
+    input.pieces(&mut |piece| reader.feed(piece)).map_err(|e| fail(e.to_string()))?;
     reader.finish().map_err(fail)
 }

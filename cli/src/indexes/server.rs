@@ -11,7 +11,7 @@ use frond_indexes::model::{quoted, Table};
 use frond_indexes::report::Report;
 
 use super::IndexesArgs;
-use crate::digest::live::connect::Server;
+use crate::digest::live::connect::{number, text, Server};
 use crate::out::{Failure, Outcome};
 
 /// The privilege that the account needs. SELECT shows a table's definition, and the table of sizes.
@@ -55,17 +55,13 @@ pub fn read(server: &mut Server, report: &mut Report) -> Outcome<(Vec<Table>, Hi
     let sql = "SELECT TABLE_SCHEMA, TABLE_NAME, TABLE_ROWS FROM information_schema.TABLES \
         WHERE TABLE_TYPE IN ('BASE TABLE', 'SYSTEM VERSIONED') AND TABLE_SCHEMA NOT IN \
         ('mysql', 'sys', 'information_schema', 'performance_schema') ORDER BY 1, 2";
-    server.rows(sql, &mut |row| {
-        names.push((text(row, 0), text(row, 1), number(row, 2)));
-        true
-    })?;
+    server.each_row(sql, &mut |row| names.push((text(row, 0), text(row, 1), number(row, 2))))?;
     let mut tables = Vec::new();
     for (db, name, rows) in names {
         let mut sql = Vec::new();
         let question = format!("SHOW CREATE TABLE {}.{}", quoted(&db), quoted(&name));
-        let asked = server.rows(&question, &mut |row| {
+        let asked = server.each_row(&question, &mut |row| {
             sql = row.get(1).copied().flatten().unwrap_or_default().to_vec();
-            true
         });
         let read = asked.map_err(|e| e.to_string()).and_then(|()| create_table(&sql, &db));
         match read {
@@ -104,19 +100,10 @@ pub fn read(server: &mut Server, report: &mut Report) -> Outcome<(Vec<Table>, Hi
 /// Reads rows of a name (database, table, key) and a number.
 fn numbers(server: &mut Server, sql: &str) -> Outcome<HashMap<Name, u64>> {
     let mut found = HashMap::new();
-    server.rows(sql, &mut |row| {
+    server.each_row(sql, &mut |row| {
         if let Some(n) = number(row, 3) {
             found.insert((text(row, 0), text(row, 1), text(row, 2)), n);
         }
-        true
     })?;
     Ok(found)
-}
-
-pub fn text(row: &[Option<&[u8]>], at: usize) -> String {
-    String::from_utf8_lossy(row.get(at).copied().flatten().unwrap_or_default()).into_owned()
-}
-
-pub fn number(row: &[Option<&[u8]>], at: usize) -> Option<u64> {
-    text(row, at).parse().ok()
 }

@@ -3,36 +3,16 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, ValueEnum, ValueHint};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{Args, ValueHint};
 use frond_locks::report::Section;
 
 use crate::server_args::{seconds, ServerOptions};
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub enum SectionName {
-    Tree,
-    Blockers,
-    Waits,
-    Records,
-    Transactions,
-    Locks,
-    Deadlocks,
-    Series,
-}
-
-impl SectionName {
-    pub fn section(self) -> Section {
-        match self {
-            SectionName::Tree => Section::Tree,
-            SectionName::Blockers => Section::Blockers,
-            SectionName::Waits => Section::Waits,
-            SectionName::Records => Section::Records,
-            SectionName::Transactions => Section::Transactions,
-            SectionName::Locks => Section::Locks,
-            SectionName::Deadlocks => Section::Deadlocks,
-            SectionName::Series => Section::Series,
-        }
-    }
+/// The lists by their names.
+fn lists() -> impl TypedValueParser<Value = Section> {
+    PossibleValuesParser::new(Section::ALL.map(|(name, _, _)| name))
+        .try_map(|name| Section::named(&name).ok_or("there is no such list"))
 }
 
 /// Show who waits for whom, long transactions and deadlocks
@@ -93,8 +73,8 @@ pub struct LocksArgs {
     pub html: bool,
 
     /// One list of the result as CSV
-    #[arg(long, value_name = "LIST", conflicts_with_all = ["json", "follow"])]
-    pub csv: Option<SectionName>,
+    #[arg(long, value_name = "LIST", value_parser = lists(), conflicts_with_all = ["json", "follow"])]
+    pub csv: Option<Section>,
 
     /// Columns of the CSV, by their names in --json (wants.table: a field in a field); default: all
     #[arg(long, value_name = "NAME,...", requires = "csv", value_delimiter = ',')]

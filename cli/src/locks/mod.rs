@@ -9,7 +9,7 @@ mod follow;
 mod server;
 mod show;
 
-use std::io::{Read, Write};
+use std::io::Write;
 use std::path::Path;
 
 use frond_locks::analysis::Analysis;
@@ -35,13 +35,11 @@ pub fn run(args: &LocksArgs, out: &mut dyn Write) -> Outcome<bool> {
     for file in &args.files {
         sources.push(file.display().to_string());
         let before = (analysis.dumps, analysis.deadlocks.count);
-        match read(file, &mut analysis) {
-            Ok(()) if before == (analysis.dumps, analysis.deadlocks.count) => {
-                problems.push(format!("{}: {NOTHING}", file.display()));
-            }
-            Ok(()) => {}
-            Err(what) => problems.push(format!("{}: {what}", file.display())),
-        }
+        let problem = read(file, &mut analysis).err().or_else(|| {
+            let nothing = before == (analysis.dumps, analysis.deadlocks.count);
+            nothing.then(|| NOTHING.into())
+        });
+        problems.extend(problem.map(|what: String| format!("{}: {what}", file.display())));
         analysis.end_of_server();
     }
     let mut report = Report::of(&mut analysis, sources, &options(args));
@@ -65,18 +63,10 @@ fn read(file: &Path, analysis: &mut Analysis) -> Result<(), String> {
     // the content.
     let mut input = Input::open(&Origin::of(file), Some(Format::Raw)).map_err(|e| e.what)?;
     let mut reader = Reader::default();
-    let mut buffer = vec![0; 256 << 10];
-    let result = loop {
-        match input.reader.read(&mut buffer) {
-            Ok(0) => break Ok(()),
-            Ok(n) => reader.feed(&buffer[..n], analysis),
-            Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
-            Err(e) => break Err(frond_querylog::input::open::describe(&e)),
-        }
-    };
+    let result = input.pieces(&mut |piece| reader.feed(piece, analysis));
     // What was read before an error counts.
     reader.finish(analysis);
-    result
+    result.map_err(|e| frond_querylog::input::open::describe(&e))
 }
 
 /// Asks a server once, or again and again for `--run-time` or with `--follow`.

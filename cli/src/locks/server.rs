@@ -6,10 +6,11 @@
 
 use std::collections::HashMap;
 
+use frond_digest::live::Row;
 use frond_locks::model::{Dump, Given, Lock, Mode, Page, Span, Trx};
 use frond_locks::text::lock::table_name;
 
-use crate::digest::live::connect::Server;
+use crate::digest::live::connect::{number, text, Server};
 use crate::out::Outcome;
 use crate::server_args::ServerOptions;
 
@@ -40,14 +41,6 @@ pub struct Asked {
     has_frond: bool,
 }
 
-fn text(row: &[Option<&[u8]>], at: usize) -> String {
-    String::from_utf8_lossy(row.get(at).copied().flatten().unwrap_or_default()).into_owned()
-}
-
-fn number(row: &[Option<&[u8]>], at: usize) -> Option<u64> {
-    text(row, at).parse().ok()
-}
-
 impl Asked {
     pub fn connect(args: &ServerOptions) -> Outcome<Asked> {
         let mut server = args.connect(NEEDS)?;
@@ -71,20 +64,17 @@ impl Asked {
             self.frond(&mut dump)?;
         }
         self.processes(&mut dump)?;
-        self.server.rows(STATUS, &mut |row| {
-            match text(row, 0).as_str() {
-                "Innodb_history_list_length" => dump.history = number(row, 1),
-                "Innodb_lsn_current" => dump.lsn = number(row, 1),
-                _ => dump.checkpoint = number(row, 1),
-            }
-            true
+        self.server.each_row(STATUS, &mut |row| match text(row, 0).as_str() {
+            "Innodb_history_list_length" => dump.history = number(row, 1),
+            "Innodb_lsn_current" => dump.lsn = number(row, 1),
+            _ => dump.checkpoint = number(row, 1),
         })?;
         Ok(dump)
     }
 
     fn innodb(&mut self, dump: &mut Dump) -> Outcome<()> {
         let mut requested = Vec::new();
-        self.server.rows(TRX, &mut |row| {
+        self.server.each_row(TRX, &mut |row| {
             dump.trxs.push(Trx {
                 id: text(row, 0),
                 thread: number(row, 1).filter(|id| *id > 0),
@@ -102,9 +92,8 @@ impl Asked {
                 ..Trx::default()
             });
             requested.push(text(row, 6));
-            true
         })?;
-        self.server.rows(LOCKS, &mut |row| {
+        self.server.each_row(LOCKS, &mut |row| {
             let (id, owner) = (text(row, 0), text(row, 1));
             for (trx, requested) in dump.trxs.iter_mut().zip(&requested) {
                 // Transactions without a number are told apart by the lock that they wait for.
@@ -112,10 +101,9 @@ impl Asked {
                     trx.locks.extend(lock(row, *requested == id));
                 }
             }
-            true
         })?;
         let mut edges = Vec::new();
-        self.server.rows(WAITS, &mut |row| {
+        self.server.each_row(WAITS, &mut |row| {
             let (waiter, lock, blocker) = (text(row, 0), text(row, 1), text(row, 2));
             let all = || 0..dump.trxs.len();
             let is = |at: usize, id: &str| {
@@ -129,7 +117,6 @@ impl Asked {
                 let edge = |waiter| Given { waiter, blocker };
                 edges.extend(waiters.filter(|waiter| *waiter != blocker).map(edge));
             }
-            true
         })?;
         dump.given.get_or_insert_default().extend(edges);
         Ok(())
@@ -137,8 +124,8 @@ impl Asked {
 
     fn frond(&mut self, dump: &mut Dump) -> Outcome<()> {
         let mut of: HashMap<u64, usize> = HashMap::new();
-        self.server.rows(FROND_TRX, &mut |row| {
-            let (Some(id), thread) = (number(row, 0), number(row, 1)) else { return true };
+        self.server.each_row(FROND_TRX, &mut |row| {
+            let (Some(id), thread) = (number(row, 0), number(row, 1)) else { return };
             let same = |trx: &Trx| thread.is_some() && trx.thread == thread;
             let at = dump.trxs.iter().position(same).unwrap_or_else(|| {
                 dump.trxs.push(Trx { thread, ..Trx::default() });
@@ -155,30 +142,24 @@ impl Asked {
             if trx.statement.is_empty() {
                 trx.statement = text(row, 6).into_bytes();
             }
-            true
         })?;
-        self.server.rows(FROND_WAITS, &mut |row| {
+        self.server.each_row(FROND_WAITS, &mut |row| {
             let find = |at| number(row, at).and_then(|id| of.get(&id).copied());
-            let (Some(waiter), Some(blocker)) = (find(0), find(1)) else { return true };
+            let (Some(waiter), Some(blocker)) = (find(0), find(1)) else { return };
             let trx = &mut dump.trxs[waiter];
             trx.waits = true;
-            trx.wait_micros = number(row, 2).map(|ms| ms.saturating_mul(1000));
+            trx.wait_micros = number(row, 2).map(|ms: u64| ms.saturating_mul(1000));
             if trx.waiting_lock().is_none() {
                 trx.locks.extend(frond_lock(row, &trx.id));
             }
             dump.given.get_or_insert_default().push(Given { waiter, blocker });
-            true
         })
     }
 
     fn processes(&mut self, dump: &mut Dump) -> Outcome<()> {
-        let mut of: HashMap<u64, usize> = HashMap::new();
-        for (at, trx) in dump.trxs.iter().enumerate() {
-            of.extend(trx.thread.map(|thread| (thread, at)));
-        }
-        self.server.rows(PROCESSES, &mut |row| {
-            if let Some(at) = number(row, 0).and_then(|id| of.get(&id)) {
-                let trx = &mut dump.trxs[*at];
+        self.server.each_row(PROCESSES, &mut |row| {
+            let id = number(row, 0);
+            for trx in dump.trxs.iter_mut().filter(|trx| trx.thread.is_some() && trx.thread == id) {
                 (trx.user, trx.host) = (text(row, 1), text(row, 2));
                 match text(row, 3).as_str() {
                     "Sleep" => trx.statement.clear(),
@@ -186,7 +167,6 @@ impl Asked {
                     _ => trx.statement = text(row, 4).into_bytes(),
                 }
             }
-            true
         })
     }
 }
@@ -198,10 +178,9 @@ fn has_number(id: &str) -> bool {
 }
 
 /// A row of INNODB_LOCKS.
-fn lock(row: &[Option<&[u8]>], waiting: bool) -> Option<Lock> {
+fn lock(row: &Row<'_>, waiting: bool) -> Option<Lock> {
     let mode = text(row, 2);
     let (name, gap) = mode.split_once(',').unwrap_or((&mode, ""));
-    let heap = number(row, 7).and_then(|heap| u32::try_from(heap).ok());
     let page = number(row, 5).zip(number(row, 6)).map(|(space, page)| Page {
         index: text(row, 4).trim_matches('`').into(),
         space,
@@ -210,7 +189,7 @@ fn lock(row: &[Option<&[u8]>], waiting: bool) -> Option<Lock> {
     Some(Lock {
         table: table_name(text(row, 3).as_bytes()).into(),
         page,
-        heaps: heap.into_iter().collect(),
+        heaps: number(row, 7).into_iter().collect(),
         mode: Mode::parse(name.as_bytes())?,
         span: if gap.contains("GAP") { Span::Gap } else { Span::Unsaid },
         insert_intention: false,
@@ -221,7 +200,7 @@ fn lock(row: &[Option<&[u8]>], waiting: bool) -> Option<Lock> {
 }
 
 /// The lock that a row of FROND_LOCK_WAITS waits for. It has no page; the key tells records apart.
-fn frond_lock(row: &[Option<&[u8]>], owner: &str) -> Option<Lock> {
+fn frond_lock(row: &Row<'_>, owner: &str) -> Option<Lock> {
     let index = text(row, 6);
     let page = Page { index: index.as_str().into(), space: 0, page: 0 };
     Some(Lock {

@@ -1,6 +1,6 @@
 //! Shows a report: at the end, or for each dump as it arrives.
 
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 
 use frond_locks::analysis::{Analysis, Deadlocks};
 use frond_locks::model::{Deadlock, Dump};
@@ -8,7 +8,7 @@ use frond_locks::report::{fields, write_csv, Options, Report};
 use frond_locks::text::reader::Sink;
 
 use super::args::LocksArgs;
-use crate::out::{Failure, Outcome, GENERATOR};
+use crate::out::{colour, Failure, Outcome, GENERATOR};
 
 pub fn options(args: &LocksArgs) -> Options {
     Options { limit: args.limit as usize, keys: !args.no_keys }
@@ -20,16 +20,15 @@ pub fn write(args: &LocksArgs, report: &Report, out: &mut dyn Write) -> Outcome<
     } else if args.html {
         report.write_html(GENERATOR.into(), out)?;
     } else if let Some(section) = args.csv {
-        let known = fields(report, section.section());
+        let known = fields(report, section);
         // Without a row the names are unknown, so none can be called wrong.
         if let Some(name) = args.fields.iter().find(|n| !known.is_empty() && !known.contains(n)) {
             let known = known.join(", ");
             return Err(Failure::Request(format!("no field '{name}': there are {known}")));
         }
-        write_csv(report, section.section(), &args.fields, out)?;
+        write_csv(report, section, &args.fields, out)?;
     } else {
-        let colour = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-        report.write_text(colour, out)?;
+        report.write_text(colour(), out)?;
     }
     Ok(())
 }

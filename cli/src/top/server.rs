@@ -1,9 +1,10 @@
 //! Samples of a running server for `frond_top`.
 
+use frond_digest::live::Row;
 use frond_sqltext::Dialect;
 use frond_top::sample::{trees, Sample, Statement, Wait, MOST};
 
-use crate::digest::live::connect::Server;
+use crate::digest::live::connect::{self, text, Server};
 use crate::out::Outcome;
 use crate::server_args::ServerOptions;
 
@@ -53,16 +54,14 @@ impl Asked {
     /// The state of this moment; `at` is in seconds since 1970.
     pub fn sample(&mut self, at: f64) -> Outcome<Sample> {
         let mut sample = Sample { at, server: self.server.name.clone(), ..Sample::default() };
-        self.server.rows("SHOW GLOBAL STATUS", &mut |row| {
+        self.server.each_row("SHOW GLOBAL STATUS", &mut |row| {
             sample.put(&text(row, 0), &text(row, 1));
-            true
         })?;
         if self.has_frond {
             self.waits("Frond", FROND_WAITS, &mut sample)?;
             let mut status = String::new();
-            self.server.rows("SHOW ENGINE FROND STATUS", &mut |row| {
+            self.server.each_row("SHOW ENGINE FROND STATUS", &mut |row| {
                 status = text(row, 2);
-                true
             })?;
             sample.trees = trees(&status);
             sample
@@ -74,14 +73,13 @@ impl Asked {
             self.waits("InnoDB", INNODB_WAITS, &mut sample)?;
         }
         if self.has_digests {
-            self.server.rows(DIGESTS, &mut |row| {
+            self.server.each_row(DIGESTS, &mut |row| {
                 sample.statements.push(Statement {
                     class: text(row, 0),
                     count: number(row, 1) as u64,
                     seconds: number(row, 2),
                     rows_examined: number(row, 3) as u64,
                 });
-                true
             })?;
         } else {
             self.running(&mut sample)?;
@@ -90,7 +88,7 @@ impl Asked {
     }
 
     fn waits(&mut self, engine: &str, sql: &str, sample: &mut Sample) -> Outcome<()> {
-        self.server.rows(sql, &mut |row| {
+        self.server.each_row(sql, &mut |row| {
             sample.waits.push(Wait {
                 engine: engine.into(),
                 seconds: number(row, 0).max(0.0) / 1000.0,
@@ -99,7 +97,6 @@ impl Asked {
                 place: text(row, 3).replace('`', ""),
                 statement: class(row.get(4).copied().flatten().unwrap_or_default()),
             });
-            true
         })
     }
 
@@ -107,7 +104,7 @@ impl Asked {
     fn running(&mut self, sample: &mut Sample) -> Outcome<()> {
         sample.running_only = true;
         let sql = if self.server.mariadb { PROCESSES } else { PROCESSES_OF_MYSQL };
-        self.server.rows(sql, &mut |row| {
+        self.server.each_row(sql, &mut |row| {
             let class = class(row.get(1).copied().flatten().unwrap_or_default());
             let seconds = number(row, 0).max(0.0);
             match sample.statements.iter_mut().find(|s| s.class == class) {
@@ -119,7 +116,6 @@ impl Asked {
                     sample.statements.push(Statement { class, count: 1, seconds, rows_examined: 0 })
                 }
             }
-            true
         })?;
         sample.statements.truncate(MOST);
         Ok(())
@@ -133,10 +129,6 @@ fn class(sql: &[u8]) -> String {
     String::from_utf8_lossy(&key[..key.len().min(1000)]).into_owned()
 }
 
-fn text(row: &[Option<&[u8]>], at: usize) -> String {
-    String::from_utf8_lossy(row.get(at).copied().flatten().unwrap_or_default()).into_owned()
-}
-
-fn number(row: &[Option<&[u8]>], at: usize) -> f64 {
-    text(row, at).parse().unwrap_or(0.0)
+fn number(row: &Row<'_>, at: usize) -> f64 {
+    connect::number(row, at).unwrap_or(0.0)
 }

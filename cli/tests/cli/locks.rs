@@ -204,6 +204,8 @@ fn waits_of_a_server_are_found_in_its_text_and_in_its_tables() {
     };
     let (status, report) = live();
     assert_eq!((status, &report["waits"]["count"]), (0, &0.into()));
+    // Of a deadlock's first member these servers print no lock that it has, so it cannot be named as a blocker.
+    let older = report["sources"][0].as_str().unwrap().starts_with("10.5.");
 
     // The first holds a row lock and a gap lock, and is idle.
     let mut holder = Client::connect(&server.socket, "shop").unwrap();
@@ -295,7 +297,11 @@ fn waits_of_a_server_are_found_in_its_text_and_in_its_tables() {
     let wanted = ["update t set b = ? where id = ?", "update t set c = ? where id = ?"];
     assert_eq!(found, wanted.into());
     assert_eq!(members[0]["held_by"][0], members[1]["transaction"]);
-    assert_eq!(members[1]["held_by"][0], members[0]["transaction"]);
+    if older {
+        assert_eq!(members[1]["held_by"], Value::Array(Vec::new()));
+    } else {
+        assert_eq!(members[1]["held_by"][0], members[0]["transaction"]);
+    }
     assert_eq!(members.iter().filter(|m| m["rolled_back"] == true).count(), 1);
 
     // Without the privilege, the message says what is missing.

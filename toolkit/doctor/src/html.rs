@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use frond_event::numbers::duration;
-use frond_page::{Body, Card, Chart, Document, Fact, Line, Section, Shown, Tile};
+use frond_page::{Body, Card, Chart, Document, Fact, Section, Shown, Tile};
 use serde_json::json;
 
 use crate::report::Report;
@@ -71,8 +71,7 @@ impl Course {
                 points,
             })
             .collect();
-        let title = "All samples of the file".into();
-        (!charts.is_empty()).then_some(Section { title, text: None, body: Body::Charts { charts } })
+        Section::of("All samples of the file", None, Body::Charts { charts })
     }
 }
 
@@ -123,17 +122,16 @@ impl Report {
 }
 
 fn card(finding: &Finding) -> Card {
-    let fact = |label, text: &str| Fact { label, line: Line::Text(text.into()) };
     Card {
         group: String::new(),
         badge: finding.level.name().into(),
         bad: finding.level == Level::Critical,
         name: finding.rule.clone(),
         facts: vec![
-            fact("seen", &finding.seen),
-            fact("means", &finding.means),
-            fact("set", &finding.set),
-            Fact { label: "check", line: Line::Code(finding.check.clone()) },
+            Fact::text("seen", &finding.seen),
+            Fact::text("means", &finding.means),
+            Fact::text("set", &finding.set),
+            Fact::code("check", &finding.check),
         ],
     }
 }

@@ -3,6 +3,7 @@
 
 use std::io::{self, Write};
 
+use frond_page::printable;
 use serde::Serialize;
 
 use crate::rules::{ask, Finding, Level, Rule, Unasked};
@@ -118,9 +119,4 @@ fn paragraph(name: &str, text: &str, out: &mut dyn Write) -> io::Result<()> {
         line.push(' ');
     }
     writeln!(out, "{}", line.trim_end())
-}
-
-/// Removes control characters: values come from a server and must not control the terminal.
-fn printable(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }

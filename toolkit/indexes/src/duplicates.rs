@@ -177,14 +177,11 @@ fn covers_ordered(table: &Table, other: &Key, key: &Key) -> Option<Repeats> {
         Repeats::Backwards
     } else if key.parts.len() > other.parts.len() {
         Repeats::PrimarySuffix
-    } else if key.parts == other.parts || key.parts.len() == other.parts.len() {
+    } else if key.parts.len() == other.parts.len()
         // With another prefix on the last column, the two keys are not the same.
-        let last_differs = key.parts[last].prefix != other.parts[last].prefix;
-        if last_differs {
-            Repeats::Prefix
-        } else {
-            Repeats::Exact
-        }
+        && key.parts[last].prefix == other.parts[last].prefix
+    {
+        Repeats::Exact
     } else {
         Repeats::Prefix
     })

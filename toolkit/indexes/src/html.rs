@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use frond_page::{Body, Card, Column, Document, Fact, Line, Section, Shown, Tile};
+use frond_page::{Body, Card, Document, Fact, Section, Shown, Tile};
 use serde_json::{json, Value};
 
 use crate::report::{Item, Report};
@@ -20,30 +20,25 @@ impl Report {
         if bytes > 0 {
             tiles.push(tile(json!(bytes), Shown::Bytes, "in what can go"));
         }
-        let mut sections = Vec::new();
-        if !self.findings.is_empty() {
-            let title = "What is not needed, with its size".into();
-            let text =
-                "A click on a column's head sorts. Cardinality is shown, and never a reason.";
-            let rows = self.findings.iter().map(row).collect();
-            let columns = [
-                ("Table", Shown::Text),
-                ("Index", Shown::Text),
-                ("Kind", Shown::Text),
-                ("Size", Shown::BytesBar),
-                ("Rows of the table", Shown::Count),
-                ("Cardinality", Shown::Count),
-                ("Stays", Shown::Text),
-            ];
-            let columns =
-                columns.into_iter().map(|(title, shown)| Column { title, shown }).collect();
-            let body = Body::Table { columns, rows };
-            sections.push(Section { title, text: Some(text.into()), body });
-            let body = Body::Cards { cards: self.findings.iter().map(card).collect() };
-            let text = "Nothing was executed. Hide first, drop when nobody missed it.";
-            let title = "Why, and the statements".into();
-            sections.push(Section { title, text: Some(text.into()), body });
-        }
+        let sorts = "A click on a column's head sorts. Cardinality is shown, and never a reason.";
+        let rows = Body::table(
+            &self.findings,
+            &[
+                ("Table", Shown::Text, |item| json!(item.table_name())),
+                ("Index", Shown::Text, |item| json!(item.key)),
+                ("Kind", Shown::Text, |item| json!(item.kind)),
+                ("Size", Shown::BytesBar, |item| json!(item.bytes)),
+                ("Rows of the table", Shown::Count, |item| json!(item.rows)),
+                ("Cardinality", Shown::Count, |item| json!(item.cardinality)),
+                ("Stays", Shown::Text, |item| json!(item.of)),
+            ],
+        );
+        let hide = "Nothing was executed. Hide first, drop when nobody missed it.";
+        let cards = Body::Cards { cards: self.findings.iter().map(card).collect() };
+        let sections = [
+            Section::of("What is not needed, with its size", Some(sorts.into()), rows),
+            Section::of("Why, and the statements", Some(hide.into()), cards),
+        ];
         let page = Document {
             title: "Indexes that are not needed",
             command: "indexes",
@@ -52,38 +47,18 @@ impl Report {
             lines: vec![self.sources.join(", ")],
             notes: self.notes.iter().chain(&self.problems).cloned().collect(),
             tiles,
-            sections,
+            sections: sections.into_iter().flatten().collect(),
         };
         page.write(out)
     }
 }
 
-fn table(item: &Item) -> String {
-    let dot = if item.db.is_empty() { "" } else { "." };
-    format!("{}{dot}{}", item.db, item.table)
-}
-
-fn row(item: &Item) -> Vec<Value> {
-    vec![
-        json!(table(item)),
-        json!(item.key),
-        json!(item.kind.name()),
-        json!(item.bytes),
-        json!(item.rows),
-        json!(item.cardinality),
-        json!(item.of),
-    ]
-}
-
 fn card(item: &Item) -> Card {
-    let text = |label, text: &str| Fact { label, line: Line::Text(text.into()) };
-    let mut facts = vec![text("because", &item.reason)];
-    facts.extend(item.of_definition.as_deref().map(|of| text("stays", of)));
-    for (label, sql) in [("now", &item.now), ("undo", &item.undo), ("later", &item.later)] {
-        facts.extend(sql.iter().map(|sql| Fact { label, line: Line::Code(sql.clone()) }));
-    }
+    let mut facts = vec![Fact::text("because", &item.reason)];
+    facts.extend(item.of_definition.iter().map(|of| Fact::text("stays", of)));
+    facts.extend(item.steps().map(|(label, sql)| Fact::code(label, sql)));
     Card {
-        group: table(item),
+        group: item.table_name(),
         badge: item.kind.name().into(),
         bad: false,
         name: item.definition.clone(),

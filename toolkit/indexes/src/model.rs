@@ -11,6 +11,20 @@ pub enum KeyKind {
     Vector,
 }
 
+impl KeyKind {
+    /// The word before `KEY` in its definition.
+    pub fn word(self) -> &'static str {
+        match self {
+            KeyKind::Primary => "PRIMARY",
+            KeyKind::Unique => "UNIQUE",
+            KeyKind::Plain => "",
+            KeyKind::Fulltext => "FULLTEXT",
+            KeyKind::Spatial => "SPATIAL",
+            KeyKind::Vector => "VECTOR",
+        }
+    }
+}
+
 /// One column of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
@@ -108,17 +122,16 @@ pub struct Table {
 }
 
 impl Table {
-    /// `db.table`, or the table alone.
     pub fn full_name(&self) -> String {
-        if self.db.is_empty() {
-            self.name.clone()
-        } else {
-            format!("{}.{}", self.db, self.name)
-        }
+        full_name(&self.db, &self.name)
     }
 
     pub fn key(&self, name: &str) -> Option<&Key> {
         self.keys.iter().find(|key| same_name(&key.name, name))
+    }
+
+    pub fn key_mut(&mut self, name: &str) -> Option<&mut Key> {
+        self.keys.iter_mut().find(|key| same_name(&key.name, name))
     }
 
     /// Rows are stored in the order of the primary key, and its columns are the end of every other index.
@@ -147,6 +160,15 @@ impl Table {
 /// Whether two names are equal apart from case.
 pub fn same_name(a: &str, b: &str) -> bool {
     a.len() == b.len() && a.eq_ignore_ascii_case(b) || a.to_lowercase() == b.to_lowercase()
+}
+
+/// `db.table`, or the table alone.
+pub fn full_name(db: &str, table: &str) -> String {
+    if db.is_empty() {
+        table.to_owned()
+    } else {
+        format!("{db}.{table}")
+    }
 }
 
 /// A name in backquotes.

@@ -3,11 +3,12 @@
 
 use std::io::{self, Write};
 
+use frond_page::printable;
 use serde::Serialize;
 
 use crate::dump::Hiding;
 use crate::duplicates::{self, Finding, Repeats};
-use crate::model::{quoted, Key, KeyKind, Table};
+use crate::model::{full_name, quoted, ForeignKey, Key, KeyKind, Part, Table};
 
 /// Version of the document; it grows when a field changes its meaning or is removed.
 pub const VERSION: u32 = 1;
@@ -75,34 +76,57 @@ pub struct Item {
     pub later: Option<String>,
 }
 
+impl Item {
+    fn new(table: &Table, kind: Kind, key: String, definition: String, reason: String) -> Item {
+        Item {
+            kind,
+            db: table.db.clone(),
+            table: table.name.clone(),
+            key,
+            definition,
+            of: None,
+            of_definition: None,
+            reason,
+            ignored: false,
+            bytes: None,
+            cardinality: None,
+            rows: table.rows,
+            now: None,
+            undo: None,
+            later: None,
+        }
+    }
+
+    pub(crate) fn table_name(&self) -> String {
+        full_name(&self.db, &self.table)
+    }
+
+    /// The statements with the times at which to run them.
+    pub(crate) fn steps(&self) -> impl Iterator<Item = (&'static str, &String)> {
+        let steps = [("now", &self.now), ("undo", &self.undo), ("later", &self.later)];
+        steps.into_iter().filter_map(|(when, sql)| Some((when, sql.as_ref()?)))
+    }
+}
+
 /// `UNIQUE KEY x (a, b(10) DESC) IGNORED`
 pub fn definition(key: &Key) -> String {
-    let kind = match key.kind {
-        KeyKind::Primary => "PRIMARY KEY".into(),
-        KeyKind::Unique => format!("UNIQUE KEY {}", key.name),
-        KeyKind::Plain => format!("KEY {}", key.name),
-        KeyKind::Fulltext => format!("FULLTEXT KEY {}", key.name),
-        KeyKind::Spatial => format!("SPATIAL KEY {}", key.name),
-        KeyKind::Vector => format!("VECTOR KEY {}", key.name),
-    };
+    let name = if key.kind == KeyKind::Primary { "" } else { &key.name };
+    let head = [key.kind.word(), "KEY", name].join(" ");
     let parts = parts(key, key.parts.len(), false);
     let hash = if key.hash { " USING HASH" } else { "" };
-    format!("{kind} ({parts}){hash}{}", if key.ignored { " IGNORED" } else { "" })
+    let ignored = if key.ignored { " IGNORED" } else { "" };
+    format!("{} ({parts}){hash}{ignored}", head.trim())
 }
 
 /// The first `n` parts.
 fn parts(key: &Key, n: usize, quote: bool) -> String {
-    let parts: Vec<String> = key.parts[..n]
-        .iter()
-        .map(|part| {
-            let expression = part.column.starts_with('(');
-            let name =
-                if quote && !expression { quoted(&part.column) } else { part.column.clone() };
-            let prefix = part.prefix.map_or(String::new(), |n| format!("({n})"));
-            format!("{name}{prefix}{}", if part.descending { " DESC" } else { "" })
-        })
-        .collect();
-    parts.join(", ")
+    let part = |part: &Part| {
+        let expression = part.column.starts_with('(');
+        let name = if quote && !expression { quoted(&part.column) } else { part.column.clone() };
+        let prefix = part.prefix.map_or(String::new(), |n| format!("({n})"));
+        format!("{name}{prefix}{}", if part.descending { " DESC" } else { "" })
+    };
+    key.parts[..n].iter().map(part).collect::<Vec<_>>().join(", ")
 }
 
 /// `ALTER TABLE name`
@@ -113,36 +137,21 @@ fn alter(table: &Table) -> String {
 
 /// An item about `key` with the statements that hide it first and drop it later.
 pub(crate) fn item(table: &Table, key: &Key, kind: Kind, reason: String, hiding: Hiding) -> Item {
-    let name = quoted(&key.name);
-    let begin = alter(table);
+    let (begin, name) = (alter(table), quoted(&key.name));
     let words = match hiding {
         Hiding::Ignored => Some(("IGNORED", "NOT IGNORED")),
         Hiding::Invisible => Some(("INVISIBLE", "VISIBLE")),
         Hiding::None => None,
     };
-    let (hide, show) = match words {
-        Some((hide, show)) => (
-            (!key.ignored).then(|| format!("{begin} ALTER INDEX {name} {hide};")),
-            Some(format!("{begin} ALTER INDEX {name} {show};")),
-        ),
-        None => (None, None),
-    };
+    let set = |word: &str| format!("{begin} ALTER INDEX {name} {word};");
     Item {
-        kind,
-        db: table.db.clone(),
-        table: table.name.clone(),
-        key: key.name.clone(),
-        definition: definition(key),
-        of: None,
-        of_definition: None,
-        reason,
         ignored: key.ignored,
         bytes: key.bytes,
         cardinality: key.cardinality,
-        rows: table.rows,
-        now: hide,
-        undo: show,
+        now: words.filter(|_| !key.ignored).map(|(hide, _)| set(hide)),
+        undo: words.map(|(_, show)| set(show)),
         later: Some(format!("{begin} DROP INDEX {name};")),
+        ..Item::new(table, kind, key.name.clone(), definition(key), reason)
     }
 }
 
@@ -153,30 +162,30 @@ pub fn duplicates(table: &Table, all: &[Table], hiding: Hiding) -> Vec<Item> {
 }
 
 fn repeated(table: &Table, finding: &Finding, hiding: Hiding) -> Option<Item> {
-    match finding {
+    Some(match finding {
         Finding::Key { key, of, how, also } => {
             let (key, of) = (table.key(key)?, table.key(of)?);
-            let (kind, mut reason) = match how {
-                Repeats::Exact => {
-                    (Kind::Duplicate, format!("{} has the same columns", of.name))
-                }
-                Repeats::Prefix => (Kind::Prefix, format!("{} begins with its columns", of.name)),
+            let (kind, why) = match how {
+                Repeats::Exact => (Kind::Duplicate, "has the same columns"),
+                Repeats::Prefix => (Kind::Prefix, "begins with its columns"),
                 Repeats::Backwards => (
                     Kind::Backwards,
-                    format!("{} begins with its columns, all in the other direction, and can be read backwards", of.name),
+                    "begins with its columns, all in the other direction, and can be read backwards",
                 ),
                 Repeats::PrimarySuffix => (
                     Kind::PrimarySuffix,
-                    format!("{} ends with the primary key, which the engine adds, and is the same then", of.name),
+                    "ends with the primary key, which the engine adds, and is the same then",
                 ),
             };
+            let mut reason = format!("{} {why}", of.name);
             if let Some(also) = also {
                 reason += &format!("; its uniqueness follows from {also}");
             }
-            let mut item = item(table, key, kind, reason, hiding);
-            item.of = Some(of.name.clone());
-            item.of_definition = Some(definition(of));
-            Some(item)
+            Item {
+                of: Some(of.name.clone()),
+                of_definition: Some(definition(of)),
+                ..item(table, key, kind, reason, hiding)
+            }
         }
         Finding::Suffix { key, parts: n } => {
             let key = table.key(key)?;
@@ -185,62 +194,58 @@ fn repeated(table: &Table, finding: &Finding, hiding: Hiding) -> Option<Item> {
                 if key.parts.len() - n == 1 { "column is one" } else { "columns are those" },
                 parts(key, *n, false)
             );
-            let mut item = item(table, key, Kind::Shorten, reason, hiding);
+            let (begin, name) = (alter(table), quoted(&key.name));
+            let parts = parts(key, *n, true);
             // This is another definition of the same index: nothing is hidden, and nothing becomes smaller.
-            item.now = Some(format!(
-                "{} DROP INDEX {}, ADD INDEX {} ({});",
-                alter(table),
-                quoted(&key.name),
-                quoted(&key.name),
-                parts(key, *n, true)
-            ));
-            (item.undo, item.later, item.bytes) = (None, None, None);
-            Some(item)
+            Item {
+                now: Some(format!("{begin} DROP INDEX {name}, ADD INDEX {name} ({parts});")),
+                undo: None,
+                later: None,
+                bytes: None,
+                ..item(table, key, Kind::Shorten, reason, hiding)
+            }
         }
         Finding::Foreign { at, of, actions_differ } => {
             let (key, of) = (&table.foreign[*at], &table.foreign[*of]);
-            let name = |key: &crate::model::ForeignKey| {
-                key.name.clone().unwrap_or_else(|| format!("({})", key.columns.join(", ")))
-            };
-            let define = |key: &crate::model::ForeignKey| {
-                let text = format!(
-                    "FOREIGN KEY {} ({}) REFERENCES {}.{} ({}) {}",
-                    name(key),
-                    key.columns.join(", "),
-                    key.parent_db,
-                    key.parent,
-                    key.parent_columns.join(", "),
-                    key.actions
-                );
-                text.replace(" .", " ").trim_end().to_owned()
-            };
             let more = if *actions_differ {
                 "; they differ in what they do ON DELETE or ON UPDATE: decide which of them is meant"
             } else {
                 ""
             };
-            Some(Item {
-                kind: Kind::ForeignKey,
-                db: table.db.clone(),
-                table: table.name.clone(),
-                key: name(key),
-                definition: define(key),
-                of: Some(name(of)),
-                of_definition: Some(define(of)),
-                reason: format!("{} refers with the same columns to the same ones{more}", name(of)),
-                ignored: false,
-                bytes: None,
-                cardinality: None,
-                rows: table.rows,
-                now: None,
-                undo: None,
-                later: key
-                    .name
-                    .as_ref()
-                    .map(|name| format!("{} DROP FOREIGN KEY {};", alter(table), quoted(name))),
-            })
+            let reason =
+                format!("{} refers with the same columns to the same ones{more}", foreign_name(of));
+            let drop = |name| format!("{} DROP FOREIGN KEY {};", alter(table), quoted(name));
+            Item {
+                of: Some(foreign_name(of)),
+                of_definition: Some(foreign_definition(of)),
+                later: key.name.as_deref().map(drop),
+                ..Item::new(
+                    table,
+                    Kind::ForeignKey,
+                    foreign_name(key),
+                    foreign_definition(key),
+                    reason,
+                )
+            }
         }
-    }
+    })
+}
+
+/// Its columns if it has no name.
+fn foreign_name(key: &ForeignKey) -> String {
+    key.name.clone().unwrap_or_else(|| format!("({})", key.columns.join(", ")))
+}
+
+fn foreign_definition(key: &ForeignKey) -> String {
+    let text = format!(
+        "FOREIGN KEY {} ({}) REFERENCES {} ({}) {}",
+        foreign_name(key),
+        key.columns.join(", "),
+        full_name(&key.parent_db, &key.parent),
+        key.parent_columns.join(", "),
+        key.actions
+    );
+    text.trim_end().to_owned()
 }
 
 impl Report {
@@ -261,8 +266,7 @@ impl Report {
             if colour { ("\x1b[1m", "\x1b[2m", "\x1b[0m") } else { ("", "", "") };
         let mut table = String::new();
         for item in &self.findings {
-            let dot = if item.db.is_empty() { "" } else { "." };
-            let name = format!("{}{dot}{}", printable(&item.db), printable(&item.table));
+            let name = printable(&item.table_name());
             if name != table {
                 let rows = item.rows.map_or(String::new(), |n| format!("  about {n} rows"));
                 writeln!(out, "{bold}{name}{plain}{dim}{rows}{plain}")?;
@@ -271,49 +275,29 @@ impl Report {
             let mut facts = vec![item.kind.name().to_owned()];
             facts.extend(item.bytes.map(bytes));
             facts.extend(item.cardinality.map(|n| format!("cardinality {n}")));
-            writeln!(
-                out,
-                "  {bold}{}{plain}  [{}]",
-                printable(&item.definition),
-                facts.join(", ")
-            )?;
+            let (definition, facts) = (printable(&item.definition), facts.join(", "));
+            writeln!(out, "  {bold}{definition}{plain}  [{facts}]")?;
             writeln!(out, "    {}", printable(&item.reason))?;
             if let Some(of) = &item.of_definition {
                 writeln!(out, "    stays: {}", printable(of))?;
             }
-            let steps = [("now", &item.now), ("undo", &item.undo), ("later", &item.later)];
-            for (when, sql) in steps {
-                if let Some(sql) = sql {
-                    writeln!(out, "    {dim}{when:<6}{plain}{}", printable(sql))?;
-                }
+            for (when, sql) in item.steps() {
+                writeln!(out, "    {dim}{when:<6}{plain}{}", printable(sql))?;
             }
         }
         if !self.findings.is_empty() {
             writeln!(out)?;
         }
-        let count = self.findings.len();
         let size: u64 = self.findings.iter().filter_map(|item| item.bytes).sum();
         let size = if size > 0 { format!(", {} in them", bytes(size)) } else { String::new() };
-        let tables = plural(self.tables, "table");
-        let indexes = plural(self.indexes, "index");
-        let found = if count == 1 { "1 finding".into() } else { format!("{count} findings") };
+        let found = plural(self.findings.len(), "finding", "findings");
+        let tables = plural(self.tables, "table", "tables");
+        let indexes = plural(self.indexes, "index", "indexes");
         writeln!(out, "{found} in {tables} with {indexes}{size}.")?;
-        for note in &self.notes {
-            writeln!(out, "{}", printable(note))?;
-        }
-        Ok(())
+        self.notes.iter().try_for_each(|note| writeln!(out, "{}", printable(note)))
     }
 }
 
-fn plural(n: usize, word: &str) -> String {
-    match (n, word) {
-        (1, _) => format!("1 {word}"),
-        (_, "index") => format!("{n} indexes"),
-        _ => format!("{n} {word}s"),
-    }
-}
-
-/// Removes control characters: names come from users and must not control the terminal.
-fn printable(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+fn plural(n: usize, one: &str, many: &str) -> String {
+    format!("{n} {}", if n == 1 { one } else { many })
 }

@@ -69,8 +69,9 @@ pub fn waits(dump: &Dump) -> Vec<Wait> {
         locks.sort_by_key(|(at, lock)| (lock.waiting, waited(*at), *at));
     }
     let mut found = Vec::new();
-    for (waiter, trx) in dump.trxs.iter().enumerate().filter(|(_, trx)| trx.waits) {
-        let mut wait = Wait { waiter, by: Vec::new(), unknown: None };
+    for mut wait in waiting(dump) {
+        let waiter = wait.waiter;
+        let trx = &dump.trxs[waiter];
         let wanted = trx.waiting_lock();
         if let Some(wanted) = wanted {
             let near = on.get(&(&wanted.table, place(wanted))).map_or(&[][..], Vec::as_slice);
@@ -95,21 +96,24 @@ pub fn waits(dump: &Dump) -> Vec<Wait> {
             }
         }
         if !wait.by.iter().any(|by| by.holds) {
-            wait.unknown = Some(if dump.trxs.iter().any(|trx| trx.has_hidden_locks()) {
-                Unknown::NotPrinted
+            wait.unknown = if dump.trxs.iter().any(|trx| trx.has_hidden_locks()) {
+                Some(Unknown::NotPrinted)
             } else if !dump.complete || wanted.is_none() {
-                Unknown::Cut
+                Some(Unknown::Cut)
             } else {
-                Unknown::Gone
-            });
-            // A request before it explains the wait as well.
-            if wait.unknown == Some(Unknown::Gone) && !wait.by.is_empty() {
-                wait.unknown = None;
-            }
+                // A request before it explains the wait as well.
+                wait.by.is_empty().then_some(Unknown::Gone)
+            };
         }
         found.push(wait);
     }
     found
+}
+
+/// The waits without their blockers.
+fn waiting(dump: &Dump) -> impl Iterator<Item = Wait> + '_ {
+    let waiting = dump.trxs.iter().enumerate().filter(|(_, trx)| trx.waits);
+    waiting.map(|(waiter, _)| Wait { waiter, by: Vec::new(), unknown: None })
 }
 
 impl Wait {
@@ -122,15 +126,11 @@ impl Wait {
 
 /// The waits as the server itself reports them.
 fn told(dump: &Dump, given: &[crate::model::Given]) -> Vec<Wait> {
-    let mut at = vec![usize::MAX; dump.trxs.len()];
-    let mut found: Vec<Wait> = Vec::new();
-    for (waiter, _) in dump.trxs.iter().enumerate().filter(|(_, trx)| trx.waits) {
-        at[waiter] = found.len();
-        found.push(Wait { waiter, by: Vec::new(), unknown: None });
-    }
+    let mut found: Vec<Wait> = waiting(dump).collect();
+    let of = places(&found);
     for edge in given {
-        if let Some(wait) = at.get(edge.waiter).and_then(|at| found.get_mut(*at)) {
-            wait.add(Blocker { trx: edge.blocker, holds: true });
+        if let Some(at) = of.get(&edge.waiter) {
+            found[*at].add(Blocker { trx: edge.blocker, holds: true });
         }
     }
     for wait in &mut found {
@@ -155,7 +155,7 @@ fn same_record(a: &Lock, b: &Lock) -> bool {
 }
 
 /// The index in `waits` of each waiting transaction.
-fn places(waits: &[Wait]) -> HashMap<usize, usize> {
+pub fn places(waits: &[Wait]) -> HashMap<usize, usize> {
     waits.iter().enumerate().map(|(at, wait)| (wait.waiter, at)).collect()
 }
 

@@ -14,26 +14,22 @@ pub enum Mode {
 }
 
 impl Mode {
+    const NAMES: [(&str, Mode); 6] = [
+        ("IS", Mode::IntentionShared),
+        ("IX", Mode::IntentionExclusive),
+        ("S", Mode::Shared),
+        ("X", Mode::Exclusive),
+        ("AUTO-INC", Mode::AutoInc),
+        ("AUTO_INC", Mode::AutoInc),
+    ];
+
     pub fn name(self) -> &'static str {
-        match self {
-            Mode::IntentionShared => "IS",
-            Mode::IntentionExclusive => "IX",
-            Mode::Shared => "S",
-            Mode::Exclusive => "X",
-            Mode::AutoInc => "AUTO-INC",
-        }
+        Mode::NAMES.iter().find(|(_, mode)| *mode == self).map_or("", |(name, _)| name)
     }
 
     /// The mode that `text` names.
     pub fn parse(text: &[u8]) -> Option<Mode> {
-        Some(match text {
-            b"IS" => Mode::IntentionShared,
-            b"IX" => Mode::IntentionExclusive,
-            b"S" => Mode::Shared,
-            b"X" => Mode::Exclusive,
-            b"AUTO-INC" | b"AUTO_INC" => Mode::AutoInc,
-            _ => return None,
-        })
+        Mode::NAMES.iter().find(|(name, _)| name.as_bytes() == text).map(|(_, mode)| *mode)
     }
 }
 
@@ -194,9 +190,6 @@ pub struct Clock(pub i64);
 
 impl fmt::Display for Clock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (day, second) = (self.0.div_euclid(86_400), self.0.rem_euclid(86_400));
-        let (y, m, d) = frond_event::text::civil_from_days(day);
-        let (h, min, s) = (second / 3600, second / 60 % 60, second % 60);
-        write!(f, "{y:04}-{m:02}-{d:02} {h:02}:{min:02}:{s:02}")
+        f.write_str(&frond_event::numbers::time(self.0.saturating_mul(1_000_000)))
     }
 }

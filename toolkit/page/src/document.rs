@@ -57,6 +57,36 @@ pub enum Body {
     Ratios { below: &'static str, above: &'static str, rows: Vec<Ratio> },
 }
 
+/// A column of a table: its title, how it is shown, and its value in a row.
+pub type Cells<T> = (&'static str, Shown, fn(&T) -> Value);
+
+impl Section {
+    /// `None` if `body` shows nothing.
+    pub fn of(title: &str, text: Option<String>, body: Body) -> Option<Section> {
+        (!body.is_empty()).then(|| Section { title: title.into(), text, body })
+    }
+}
+
+impl Body {
+    pub fn table<T>(rows: &[T], columns: &[Cells<T>]) -> Body {
+        let cells = |row| columns.iter().map(|(_, _, value)| value(row)).collect();
+        Body::Table {
+            columns: columns.iter().map(|&(title, shown, _)| Column { title, shown }).collect(),
+            rows: rows.iter().map(cells).collect(),
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        match self {
+            Body::Table { rows, .. } => rows.is_empty(),
+            Body::Tree { nodes } => nodes.is_empty(),
+            Body::Charts { charts } => charts.is_empty(),
+            Body::Cards { cards } => cards.is_empty(),
+            Body::Ratios { rows, .. } => rows.is_empty(),
+        }
+    }
+}
+
 /// How a value is shown. Numbers are aligned to the right; `Bar` is a count with a bar, `BytesBar` a size with
 /// one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -114,6 +144,16 @@ pub struct Fact {
     pub label: &'static str,
     #[serde(flatten)]
     pub line: Line,
+}
+
+impl Fact {
+    pub fn text(label: &'static str, text: impl Into<String>) -> Fact {
+        Fact { label, line: Line::Text(text.into()) }
+    }
+
+    pub fn code(label: &'static str, code: impl Into<String>) -> Fact {
+        Fact { label, line: Line::Code(code.into()) }
+    }
 }
 
 #[derive(Debug, Serialize)]

@@ -20,8 +20,9 @@ mod text;
 use std::io::{self, Write};
 
 pub use document::{
-    Body, Card, Chart, Column, Document, Fact, Line, Node, Ratio, Section, Shown, Tile,
+    Body, Card, Cells, Chart, Column, Document, Fact, Line, Node, Ratio, Section, Shown, Tile,
 };
+pub use text::printable;
 
 /// Bound of the file's size.
 pub const MAX_BYTES: usize = 3_000_000;

@@ -42,7 +42,7 @@ impl Document {
 }
 
 /// Removes control characters: names and texts come from users and must not control the terminal.
-fn printable(text: &str) -> String {
+pub fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }
 

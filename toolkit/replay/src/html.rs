@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use frond_event::numbers::duration;
-use frond_page::{Body, Card, Column, Document, Fact, Line, Ratio, Section, Shown, Tile};
+use frond_page::{Body, Card, Cells, Document, Fact, Ratio, Section, Shown, Tile};
 use serde_json::{json, Value};
 
 use crate::report::{Class, Count, Difference, Report};
@@ -46,65 +46,45 @@ impl Report {
     }
 
     fn sections(&self) -> Vec<Section> {
-        let mut all = Vec::new();
-        if !self.differences.is_empty() {
-            let body = Body::Cards { cards: self.differences.iter().map(difference).collect() };
-            all.push(Section { title: "What differs".into(), text: None, body });
-        }
-        let rows: Vec<Ratio> = self.classes.iter().filter_map(ratio).take(DRAWN).collect();
-        if !rows.is_empty() {
-            all.push(Section {
-                title: "Typical time against, divided by the time on".into(),
-                text: Some("By class, those that take most time first. A hollow dot: chance explains it, or too few pairs.".into()),
-                body: Body::Ratios { below: "against is faster", above: "against is slower", rows },
-            });
-        }
         use Shown::{Code, Count as Number, Seconds, Text, Times};
-        let columns = [
-            ("Calls", Number),
-            ("Median on", Seconds),
-            ("Median against", Seconds),
-            ("95 % on", Seconds),
-            ("95 % against", Seconds),
-            ("Ratio", Times),
-            ("Against", Text),
-            ("Different", Number),
-            ("Class", Code),
-        ];
-        let table = |title: &str, columns: &[(&'static str, Shown)], rows: Vec<Vec<Value>>| {
-            let columns =
-                columns.iter().map(|(title, shown)| Column { title, shown: *shown }).collect();
-            Section { title: title.into(), text: None, body: Body::Table { columns, rows } }
+        let cards = self.differences.iter().map(difference).collect();
+        let ratios = Body::Ratios {
+            below: "against is faster",
+            above: "against is slower",
+            rows: self.classes.iter().filter_map(ratio).take(DRAWN).collect(),
         };
-        if !self.classes.is_empty() {
-            all.push(table("Times", &columns, self.classes.iter().map(class).collect()));
-        }
-        let reasons = [
-            ("Different", &self.differences_by_kind),
-            ("Different, and both may be right", &self.undetermined),
-            ("Not run", &self.skipped),
+        let order = "By class, those that take most time first. A hollow dot: chance explains it, or too few pairs.";
+        let times = Body::table(
+            &self.classes,
+            &[
+                ("Calls", Number, |c| json!(c.pairs)),
+                ("Median on", Seconds, |c| json!(c.median[0])),
+                ("Median against", Seconds, |c| json!(c.median[1])),
+                ("95 % on", Seconds, |c| json!(c.p95[0])),
+                ("95 % against", Seconds, |c| json!(c.p95[1])),
+                ("Ratio", Times, |c| json!(c.ratio)),
+                ("Against", Text, |c| json!(c.finding)),
+                ("Different", Number, |c| json!(c.differences)),
+                ("Class", Code, |c| json!(c.class)),
+            ],
+        );
+        let reasons = |title, counts: &[Count]| {
+            let columns: &[Cells<Count>] = &[
+                ("Statements", Number, |c| json!(c.statements)),
+                ("Why", Text, |c| json!(c.what)),
+            ];
+            Section::of(title, None, Body::table(counts, columns))
+        };
+        let all = [
+            Section::of("What differs", None, Body::Cards { cards }),
+            Section::of("Typical time against, divided by the time on", Some(order.into()), ratios),
+            Section::of("Times", None, times),
+            reasons("Different", &self.differences_by_kind),
+            reasons("Different, and both may be right", &self.undetermined),
+            reasons("Not run", &self.skipped),
         ];
-        for (title, counts) in reasons.into_iter().filter(|(_, counts)| !counts.is_empty()) {
-            let row = |c: &Count| vec![json!(c.statements), json!(c.what)];
-            let columns = [("Statements", Number), ("Why", Text)];
-            all.push(table(title, &columns, counts.iter().map(row).collect()));
-        }
-        all
+        all.into_iter().flatten().collect()
     }
-}
-
-fn class(c: &Class) -> Vec<Value> {
-    vec![
-        json!(c.pairs),
-        json!(c.median[0]),
-        json!(c.median[1]),
-        json!(c.p95[0]),
-        json!(c.p95[1]),
-        json!(c.ratio),
-        json!(c.finding),
-        json!(c.differences),
-        json!(c.class),
-    ]
 }
 
 fn ratio(c: &Class) -> Option<Ratio> {
@@ -121,7 +101,6 @@ fn ratio(c: &Class) -> Option<Ratio> {
 }
 
 fn difference(d: &Difference) -> Card {
-    let text = |label, text: String| Fact { label, line: Line::Text(text) };
     let db = if d.db.is_empty() { String::new() } else { format!("database {}, ", d.db) };
     Card {
         group: String::new(),
@@ -129,10 +108,10 @@ fn difference(d: &Difference) -> Card {
         bad: true,
         name: d.class.clone(),
         facts: vec![
-            Fact { label: "statement", line: Line::Code(d.statement.clone()) },
-            text("on", d.on.clone()),
-            text("against", d.against.clone()),
-            text("where", format!("{db}byte {}, session {}", d.offset, d.session)),
+            Fact::code("statement", &d.statement),
+            Fact::text("on", &d.on),
+            Fact::text("against", &d.against),
+            Fact::text("where", format!("{db}byte {}, session {}", d.offset, d.session)),
         ],
     }
 }

@@ -11,6 +11,7 @@
 
 use std::io::{BufRead, ErrorKind};
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 use std::time::Duration;
 
 use frond_digest::live::Row;
@@ -49,6 +50,16 @@ impl std::fmt::Display for Way {
             Way::Tcp(host, port) => write!(f, "{host}:{port}"),
         }
     }
+}
+
+/// The text at `at`, empty if it is NULL or missing.
+pub fn text(row: &Row<'_>, at: usize) -> String {
+    String::from_utf8_lossy(row.get(at).copied().flatten().unwrap_or_default()).into_owned()
+}
+
+/// The number at `at`; `None` for NULL and for other text.
+pub fn number<T: FromStr>(row: &Row<'_>, at: usize) -> Option<T> {
+    text(row, at).parse().ok()
 }
 
 /// A connected session.
@@ -182,6 +193,14 @@ impl Server {
         result.map_err(|e| self.failure(&e))
     }
 
+    /// All rows of a query, one after the other.
+    pub fn each_row(&mut self, sql: &str, each: &mut dyn FnMut(&Row<'_>)) -> Outcome<()> {
+        self.rows(sql, &mut |row| {
+            each(row);
+            true
+        })
+    }
+
     /// As `rows`, with the client's error.
     #[allow(clippy::while_let_on_iterator)] // A `for` would own what may have to be left unread.
     fn rows_or_error(
@@ -244,11 +263,7 @@ impl Server {
             "SELECT UPPER(COLUMN_NAME) FROM information_schema.COLUMNS \
              WHERE TABLE_SCHEMA = '{schema}' AND TABLE_NAME = '{table}'"
         );
-        self.rows(&sql, &mut |row| {
-            let name = row.first().copied().flatten().unwrap_or_default();
-            names.push(String::from_utf8_lossy(name).into_owned());
-            true
-        })?;
+        self.each_row(&sql, &mut |row| names.push(text(row, 0)))?;
         Ok(names)
     }
 

@@ -102,7 +102,8 @@ fn slow_log_table(
     let has = |name: &str| columns.is_empty() || columns.contains(&name.to_ascii_uppercase());
     // Statements that began before `since` are unwanted; MySQL's stamps give their ends.
     let stamped = match settings.stamped {
-        Stamped::Detect if server.mariadb => Stamped::Start,
+        // MariaDB 10.5 writes the end of a statement, as MySQL does.
+        Stamped::Detect if server.mariadb && !server.name.starts_with("10.5.") => Stamped::Start,
         Stamped::Detect => Stamped::End,
         given => given,
     };

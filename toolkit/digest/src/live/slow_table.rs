@@ -4,7 +4,7 @@
 //! statistics. A statement's text is cut at 16 MB and was converted to the column's character set
 //! by the server.
 //!
-//! `start_time` is the begin of the statement in MariaDB and its end in MySQL. The table has no index, so it is read
+//! `start_time` is the begin of the statement in MariaDB, and its end in MySQL and in MariaDB 10.5. The table has no index, so it is read
 //! once from beginning to end, row by row. `since` and `until` are part of the query, so that the server does
 //! not send other rows.
 

@@ -89,7 +89,7 @@ impl Schema {
                 return Ok(());
             }
             let mut table = Table { db, name, ..Table::default() };
-            definitions(&mut t, &mut table)
+            t.list(&mut |t| definition(t, &mut table))
                 .ok_or_else(|| format!("the definition of table {} is not closed", table.name))?;
             options(&mut t, &mut table);
             self.put(Some(table));
@@ -145,7 +145,7 @@ fn alteration(t: &mut Tokens<'_>, table: &mut Table) -> Option<()> {
             t.take(&["COLUMN"]);
             t.take(&["IF", "NOT", "EXISTS"]);
             if t.peek() == Some(TokenKind::Open) {
-                definitions(t, table)?;
+                t.list(&mut |t| definition(t, table))?;
             } else {
                 column(t, table)?;
             }
@@ -166,19 +166,13 @@ fn alteration(t: &mut Tokens<'_>, table: &mut Table) -> Option<()> {
     } else if t.take(&["RENAME", "INDEX"]) || t.take(&["RENAME", "KEY"]) {
         let from = t.name();
         t.take(&["TO"]);
-        if let (Some(from), Some(to)) = (from, t.name()) {
-            table.keys.iter_mut().filter(|k| same_name(&k.name, &from)).for_each(|k| {
-                k.name.clone_from(&to);
-            });
+        if let (Some(key), Some(to)) = (from.and_then(|from| table.key_mut(&from)), t.name()) {
+            key.name = to;
         }
     } else if t.take(&["ALTER", "INDEX"]) || t.take(&["ALTER", "KEY"]) {
         t.take(&["IF", "EXISTS"]);
-        if let Some(name) = t.name() {
-            let seen = t.take(&["NOT", "IGNORED"]) || t.take(&["VISIBLE"]);
-            let hidden = t.take(&["IGNORED"]) || t.take(&["INVISIBLE"]);
-            table.keys.iter_mut().filter(|k| same_name(&k.name, &name)).for_each(|k| {
-                k.ignored = (k.ignored || hidden) && !seen;
-            });
+        if let Some(key) = t.name().and_then(|name| table.key_mut(&name)) {
+            key.ignored = ignored(t).unwrap_or(key.ignored);
         }
     } else if t.take(&["MODIFY"]) {
         // Dumps of phpMyAdmin set AUTO_INCREMENT in this form.
@@ -191,34 +185,21 @@ fn alteration(t: &mut Tokens<'_>, table: &mut Table) -> Option<()> {
     Some(())
 }
 
-/// `( definition, ... )`
-fn definitions(t: &mut Tokens<'_>, table: &mut Table) -> Option<()> {
-    t.take_kind(TokenKind::Open);
-    loop {
-        let mark = *t;
-        if key_or_constraint(t, table)?.is_none() {
-            *t = mark;
-            column(t, table)?;
-        }
-        t.skip_definition();
-        if t.take_kind(TokenKind::Close) {
-            return Some(());
-        }
-        if !t.take_kind(TokenKind::Comma) {
-            return None;
-        }
+/// A key, a constraint or a column. `None`: a parenthesis is not closed.
+fn definition(t: &mut Tokens<'_>, table: &mut Table) -> Option<()> {
+    let mark = *t;
+    if key_or_constraint(t, table)?.is_none() {
+        *t = mark;
+        column(t, table)?;
     }
+    Some(())
 }
 
 /// `UNIQUE`, `FULLTEXT`, `SPATIAL`, `VECTOR`.
 fn kind_word(t: &mut Tokens<'_>) -> Option<KeyKind> {
-    const KINDS: [(&str, KeyKind); 4] = [
-        ("UNIQUE", KeyKind::Unique),
-        ("FULLTEXT", KeyKind::Fulltext),
-        ("SPATIAL", KeyKind::Spatial),
-        ("VECTOR", KeyKind::Vector),
-    ];
-    KINDS.into_iter().find(|(word, _)| t.take(&[word])).map(|(_, kind)| kind)
+    const KINDS: [KeyKind; 4] =
+        [KeyKind::Unique, KeyKind::Fulltext, KeyKind::Spatial, KeyKind::Vector];
+    KINDS.into_iter().find(|kind| t.take(&[kind.word()]))
 }
 
 /// A key, a foreign key or a check. Outer `None`: a parenthesis is not closed; inner `None`: it is something else.
@@ -272,6 +253,14 @@ fn key_or_constraint(t: &mut Tokens<'_>, table: &mut Table) -> Option<Option<()>
     Some(Some(()))
 }
 
+/// Whether `IGNORED`, `VISIBLE` and the like hide a key; `None`: none of them comes next.
+fn ignored(t: &mut Tokens<'_>) -> Option<bool> {
+    if t.take(&["NOT", "IGNORED"]) || t.take(&["VISIBLE"]) {
+        return Some(false);
+    }
+    (t.take(&["IGNORED"]) || t.take(&["INVISIBLE"])).then_some(true)
+}
+
 /// True after `USING HASH`, false after `USING` with anything else.
 fn using(t: &mut Tokens<'_>) -> Option<bool> {
     (t.take(&["USING"]) || t.take(&["TYPE"])).then(|| t.text().eq_ignore_ascii_case("HASH"))
@@ -280,15 +269,9 @@ fn using(t: &mut Tokens<'_>) -> Option<bool> {
 /// `(part, ...) options`
 fn key_parts(t: &mut Tokens<'_>, name: Option<String>, kind: KeyKind) -> Option<Key> {
     let mut key = Key::new(name.unwrap_or_default(), kind, Vec::new());
-    if !t.take_kind(TokenKind::Open) {
-        return None;
-    }
-    loop {
-        let mut part = if t.peek() == Some(TokenKind::Open) {
-            Part::new(t.pair()?)
-        } else {
-            Part::new(t.name()?)
-        };
+    t.list(&mut |t| {
+        let expression = t.peek() == Some(TokenKind::Open);
+        let mut part = Part::new(if expression { t.pair()? } else { t.name()? });
         if t.take_kind(TokenKind::Open) {
             part.prefix = t.number();
             t.skip_definition();
@@ -296,26 +279,15 @@ fn key_parts(t: &mut Tokens<'_>, name: Option<String>, kind: KeyKind) -> Option<
         }
         part.descending = t.take(&["DESC"]);
         key.without_overlaps |= t.take(&["WITHOUT", "OVERLAPS"]);
-        t.skip_definition();
         key.parts.push(part);
-        if t.take_kind(TokenKind::Close) {
-            break;
-        }
-        if !t.take_kind(TokenKind::Comma) {
-            return None;
-        }
-    }
+        Some(())
+    })?;
     // The options, up to the end of the definition.
-    while !matches!(
-        t.peek(),
-        None | Some(TokenKind::Comma | TokenKind::Close | TokenKind::Semicolon)
-    ) {
+    while !t.ends() {
         if let Some(hash) = using(t) {
             key.using = Some(hash);
-        } else if t.take(&["NOT", "IGNORED"]) {
-            key.ignored = false;
-        } else if t.take(&["IGNORED"]) || t.take(&["INVISIBLE"]) {
-            key.ignored = true;
+        } else if let Some(ignored) = ignored(t) {
+            key.ignored = ignored;
         } else if t.take(&["COMMENT"]) {
             if t.text() == "=" {
                 t.skip();
@@ -327,10 +299,8 @@ fn key_parts(t: &mut Tokens<'_>, name: Option<String>, kind: KeyKind) -> Option<
             let value = t.text();
             let value = if value == "=" { t.text() } else { value };
             key.options += &format!("{name}={value} ").to_lowercase();
-        } else if t.peek() == Some(TokenKind::Open) {
-            t.pair()?;
         } else {
-            t.skip();
+            t.skip_one()?;
         }
     }
     Some(key)
@@ -356,14 +326,10 @@ fn put_key(table: &mut Table, mut key: Key) {
 
 fn names(t: &mut Tokens<'_>) -> Option<Vec<String>> {
     let mut names = Vec::new();
-    if !t.take_kind(TokenKind::Open) {
-        return None;
-    }
-    while !t.take_kind(TokenKind::Close) {
+    t.list(&mut |t| {
         names.push(t.name()?);
-        t.skip_definition();
-        t.take_kind(TokenKind::Comma);
-    }
+        Some(())
+    })?;
     Some(names)
 }
 
@@ -411,10 +377,7 @@ fn column(t: &mut Tokens<'_>, table: &mut Table) -> Option<()> {
         table.not_null.push(name.clone());
         put_key(table, key(KeyKind::Unique));
     }
-    while !matches!(
-        t.peek(),
-        None | Some(TokenKind::Comma | TokenKind::Close | TokenKind::Semicolon)
-    ) {
+    while !t.ends() {
         if t.take(&["NOT", "NULL"]) {
             table.not_null.push(name.clone());
         } else if t.take(&["AUTO_INCREMENT"]) {
@@ -429,10 +392,8 @@ fn column(t: &mut Tokens<'_>, table: &mut Table) -> Option<()> {
                 foreign.columns = vec![name.clone()];
                 table.foreign.push(foreign);
             }
-        } else if t.peek() == Some(TokenKind::Open) {
-            t.pair()?;
         } else {
-            t.skip();
+            t.skip_one()?;
         }
     }
     Some(())
@@ -450,12 +411,8 @@ fn options(t: &mut Tokens<'_>, table: &mut Table) {
             table.engine = t.name().unwrap_or_default();
             break;
         }
-        if t.peek() == Some(TokenKind::Open) {
-            if t.pair().is_none() {
-                break;
-            }
-        } else {
-            t.skip();
+        if t.skip_one().is_none() {
+            break;
         }
     }
     settle_hash(table);

@@ -112,17 +112,47 @@ impl<'a> Tokens<'a> {
         Some(String::from_utf8_lossy(&self.sql[from..to]).into_owned())
     }
 
+    /// Whether a definition ends here.
+    pub(super) fn ends(&self) -> bool {
+        use TokenKind::{Close, Comma, Semicolon};
+        matches!(self.peek(), None | Some(Comma | Close | Semicolon))
+    }
+
+    /// Skips a token, or from `(` to its `)`. `None`: this parenthesis is not closed.
+    pub(super) fn skip_one(&mut self) -> Option<()> {
+        if self.peek() == Some(TokenKind::Open) {
+            self.pair()?;
+        } else {
+            self.skip();
+        }
+        Some(())
+    }
+
     /// Skips to the `,` or `)` that ends this definition, or to the end.
     pub(super) fn skip_definition(&mut self) {
-        while let Some(kind) = self.peek() {
-            match kind {
-                TokenKind::Comma | TokenKind::Close | TokenKind::Semicolon => return,
-                TokenKind::Open => {
-                    if self.pair().is_none() {
-                        self.at = self.tokens.len();
-                    }
-                }
-                _ => self.at += 1,
+        while !self.ends() {
+            if self.skip_one().is_none() {
+                self.at = self.tokens.len();
+            }
+        }
+    }
+
+    /// `( item, ... )`: `each` takes what it wants of an item, the rest is skipped. `None`: it is not closed.
+    pub(super) fn list(
+        &mut self,
+        each: &mut dyn FnMut(&mut Tokens<'a>) -> Option<()>,
+    ) -> Option<()> {
+        if !self.take_kind(TokenKind::Open) {
+            return None;
+        }
+        loop {
+            each(self)?;
+            self.skip_definition();
+            if self.take_kind(TokenKind::Close) {
+                return Some(());
+            }
+            if !self.take_kind(TokenKind::Comma) {
+                return None;
             }
         }
     }

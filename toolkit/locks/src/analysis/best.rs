@@ -9,7 +9,7 @@ pub struct Best<T> {
     pub count: u64,
 }
 
-impl<T> Best<T> {
+impl<T: Clone> Best<T> {
     pub fn new(most: usize) -> Best<T> {
         Best { kept: Vec::new(), most, count: 0 }
     }
@@ -28,9 +28,9 @@ impl<T> Best<T> {
         self.kept.truncate(self.most);
     }
 
-    /// The largest first.
-    pub fn sorted(&mut self) -> impl Iterator<Item = &T> {
+    /// The `n` largest, the largest first.
+    pub fn first(&mut self, n: usize) -> Vec<T> {
         self.cut();
-        self.kept.iter().map(|(_, item)| item)
+        self.kept.iter().take(n).map(|(_, item)| item.clone()).collect()
     }
 }

@@ -1,6 +1,6 @@
 //! Follows transactions from dump to dump.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use super::{class, key, Best, Key};
 use crate::model::{Clock, Dump, Trx};
@@ -20,14 +20,15 @@ struct Seen {
 }
 
 pub struct Transactions {
-    open: HashMap<Key, Seen>,
+    /// In order, so that a report is always the same.
+    open: BTreeMap<Key, Seen>,
     pub ended: Best<Transaction>,
     round: u64,
 }
 
 impl Default for Transactions {
     fn default() -> Transactions {
-        Transactions { open: HashMap::new(), ended: Best::new(MOST), round: 0 }
+        Transactions { open: BTreeMap::new(), ended: Best::new(MOST), round: 0 }
     }
 }
 
@@ -53,15 +54,8 @@ impl Transactions {
         }
         // In a dump that is cut, the transaction may only be missing.
         if dump.complete {
-            let round = self.round;
-            let mut gone: Vec<Key> = self
-                .open
-                .iter()
-                .filter(|(_, seen)| seen.round < round)
-                .map(|(key, _)| key.clone())
-                .collect();
-            // A hash map has no fixed order, and a report must always be the same.
-            gone.sort();
+            let gone = self.open.iter().filter(|(_, seen)| seen.round < self.round);
+            let gone: Vec<Key> = gone.map(|(key, _)| key.clone()).collect();
             gone.iter().for_each(|key| self.end(key));
         } else if self.open.len() > 4 * MOST {
             self.end_of_server();
@@ -75,10 +69,10 @@ impl Transactions {
     }
 
     pub fn end_of_server(&mut self) {
-        let mut rest: Vec<(Option<Clock>, Key)> =
-            self.open.iter().map(|(key, seen)| (seen.row.first, key.clone())).collect();
-        rest.sort();
-        rest.iter().for_each(|(_, key)| self.end(key));
+        let mut rest: Vec<Transaction> =
+            std::mem::take(&mut self.open).into_values().map(|seen| seen.row).collect();
+        rest.sort_by_key(|row| row.first);
+        rest.into_iter().for_each(|row| self.ended.add(row.open_seconds, row));
     }
 }
 

@@ -1,6 +1,6 @@
 //! Follows waits from dump to dump: a wait that is in ten dumps counts once, with its longest time.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use super::{class, key, Best, Key};
@@ -24,7 +24,8 @@ struct Seen {
 type What = (Arc<str>, Option<Arc<str>>, u64, u64, u32, Option<String>);
 
 pub struct Waits {
-    open: HashMap<(Key, Option<What>), Seen>,
+    /// In order, so that a report is always the same.
+    open: BTreeMap<(Key, Option<What>), Seen>,
     pub ended: Best<Wait>,
     pub roots: HashMap<Key, Blocker>,
     pub hot: HashMap<What, Record>,
@@ -35,7 +36,7 @@ pub struct Waits {
 impl Default for Waits {
     fn default() -> Waits {
         Waits {
-            open: HashMap::new(),
+            open: BTreeMap::new(),
             ended: Best::new(MOST),
             roots: HashMap::new(),
             hot: HashMap::new(),
@@ -99,7 +100,8 @@ impl Waits {
             }
         }
         let gone = self.open.iter().filter(|(_, seen)| seen.round < round);
-        self.end_all(gone.map(|(key, _)| key.clone()).collect());
+        let gone: Vec<_> = gone.map(|(key, _)| key.clone()).collect();
+        gone.iter().for_each(|key| self.end(key));
     }
 
     fn root(&mut self, trx: &Trx) {
@@ -137,14 +139,9 @@ impl Waits {
         self.ended.add(row.seconds.0, row);
     }
 
-    /// Ends these waits, sorted: a hash map has no fixed order, and a report must always be the same.
-    fn end_all(&mut self, mut keys: Vec<(Key, Option<What>)>) {
-        keys.sort();
-        keys.iter().for_each(|key| self.end(key));
-    }
-
     pub fn end_of_server(&mut self) {
-        self.end_all(self.open.keys().cloned().collect());
+        let open: Vec<_> = self.open.keys().cloned().collect();
+        open.iter().for_each(|key| self.end(key));
     }
 }
 

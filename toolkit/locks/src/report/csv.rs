@@ -1,5 +1,6 @@
 //! A list of the document as CSV (RFC 4180), with chosen fields.
 
+use std::collections::BTreeSet;
 use std::io::{self, Write};
 
 use serde_json::{Map, Value};
@@ -19,60 +20,72 @@ pub enum Section {
     Series,
 }
 
-fn rows(list: &Value) -> impl Iterator<Item = Map<String, Value>> + '_ {
-    list.as_array().into_iter().flatten().filter_map(|row| Some(flat(row.as_object()?.clone())))
+impl Section {
+    /// Each with its name, and its place in the document.
+    pub const ALL: [(&str, Section, &str); 8] = [
+        ("tree", Section::Tree, "/tree/nodes"),
+        ("blockers", Section::Blockers, "/blockers"),
+        ("waits", Section::Waits, "/longest_waits"),
+        ("records", Section::Records, "/records"),
+        ("transactions", Section::Transactions, "/longest_transactions"),
+        ("locks", Section::Locks, "/locks"),
+        ("deadlocks", Section::Deadlocks, "/deadlock_groups"),
+        ("series", Section::Series, "/series"),
+    ];
+
+    pub fn named(name: &str) -> Option<Section> {
+        Section::ALL.iter().find(|(known, _, _)| *known == name).map(|(_, section, _)| *section)
+    }
+
+    /// Its rows in `report`, with a field of an object inside a field as `wants.table`.
+    fn rows(self, report: &Report) -> Vec<Map<String, Value>> {
+        let mut document = serde_json::to_value(report).unwrap_or_default();
+        let place = Section::ALL.iter().find(|(_, section, _)| *section == self);
+        let list = place.and_then(|(_, _, place)| document.pointer_mut(place));
+        let rows = rows(list.map(Value::take).unwrap_or_default());
+        if self != Section::Deadlocks {
+            return rows;
+        }
+        // One row for each member, with the fields of its deadlock group.
+        let mut all = Vec::new();
+        for (number, mut group) in (1_u64..).zip(rows) {
+            let members = group.remove("members").unwrap_or_default();
+            group.insert("group".into(), number.into());
+            all.extend(
+                self::rows(members)
+                    .into_iter()
+                    .map(|row| row.into_iter().chain(group.clone()).collect()),
+            );
+        }
+        all
+    }
 }
 
-/// Renames a field of an object inside a field to `wants.table`.
+fn rows(list: Value) -> Vec<Map<String, Value>> {
+    let Value::Array(list) = list else { return Vec::new() };
+    let row = |row| if let Value::Object(row) = row { Some(flat(row)) } else { None };
+    list.into_iter().filter_map(row).collect()
+}
+
 fn flat(map: Map<String, Value>) -> Map<String, Value> {
     let mut out = Map::new();
     for (name, value) in map {
-        match value {
-            Value::Object(inner) => {
-                for (part, value) in flat(inner) {
-                    out.insert(format!("{name}.{part}"), value);
-                }
-            }
-            other => {
-                out.insert(name, other);
-            }
+        if let Value::Object(inner) = value {
+            out.extend(
+                flat(inner).into_iter().map(|(part, value)| (format!("{name}.{part}"), value)),
+            );
+        } else {
+            out.insert(name, value);
         }
     }
     out
 }
 
-fn section(report: &Report, section: Section) -> Vec<Map<String, Value>> {
-    let document = serde_json::to_value(report).unwrap_or_default();
-    let list = match section {
-        Section::Tree => return rows(&document["tree"]["nodes"]).collect(),
-        Section::Blockers => "blockers",
-        Section::Waits => "longest_waits",
-        Section::Records => "records",
-        Section::Transactions => "longest_transactions",
-        Section::Locks => "locks",
-        Section::Series => "series",
-        Section::Deadlocks => "deadlock_groups",
-    };
-    if section != Section::Deadlocks {
-        return rows(&document[list]).collect();
-    }
-    // One row for each member, with the fields of its deadlock group.
-    let mut all = Vec::new();
-    for (number, mut group) in (1_u64..).zip(rows(&document[list])) {
-        let members = group.remove("members").unwrap_or_default();
-        group.insert("group".into(), number.into());
-        all.extend(rows(&members).map(|row| row.into_iter().chain(group.clone()).collect()));
-    }
-    all
-}
-
 /// The names of the fields in a section's rows.
 pub fn fields(report: &Report, of: Section) -> Vec<String> {
-    let mut names: Vec<String> =
-        section(report, of).iter().flat_map(|row| row.keys().cloned()).collect();
-    names.sort();
-    names.dedup();
-    names
+    let names: BTreeSet<String> =
+        of.rows(report).into_iter().flatten().map(|(name, _)| name).collect();
+    names.into_iter().collect()
 }
 
 fn cell(value: Option<&Value>) -> String {
@@ -102,7 +115,7 @@ pub fn write_csv(
 ) -> io::Result<()> {
     let names = if wanted.is_empty() { fields(report, of) } else { wanted.to_vec() };
     writeln!(out, "{}", names.join(","))?;
-    for row in section(report, of) {
+    for row in of.rows(report) {
         let cells: Vec<String> = names.iter().map(|name| cell(row.get(name))).collect();
         writeln!(out, "{}", cells.join(","))?;
     }

@@ -3,9 +3,8 @@
 use std::io::{self, Write};
 
 use frond_event::numbers::{duration, plural};
-use frond_page::{
-    Body, Card, Chart, Column, Document, Fact, Line, Node as Shape, Section, Shown, Tile,
-};
+use frond_page::Shown::{Bytes, Code, Count, Seconds, SecondsBar, Text};
+use frond_page::{Body, Card, Chart, Document, Fact, Node as Shape, Section, Tile};
 use serde_json::{json, Value};
 
 use super::Report;
@@ -57,11 +56,11 @@ impl Report {
         let some = |n: u64, what: &str| (n > 0).then(|| format!("{n} {what}"));
         let unnamed = some(self.waits.without_blocker, "without a blocker that is printed");
         let tiles = vec![
-            tile(json!(self.waits.count), Shown::Count, "waits", unnamed),
-            tile(json!(self.waits.seconds), Shown::Seconds, "waited in all", None),
-            tile(json!(self.transactions), Shown::Count, "open transactions", None),
-            tile(json!(self.deadlocks), Shown::Count, "deadlocks", None),
-            tile(json!(self.dumps), Shown::Count, "dumps", some(self.incomplete, "incomplete")),
+            tile(json!(self.waits.count), Count, "waits", unnamed),
+            tile(json!(self.waits.seconds), Seconds, "waited in all", None),
+            tile(json!(self.transactions), Count, "open transactions", None),
+            tile(json!(self.deadlocks), Count, "deadlocks", None),
+            tile(json!(self.dumps), Count, "dumps", some(self.incomplete, "incomplete")),
         ];
         Document {
             title: "Who waits for whom",
@@ -76,132 +75,110 @@ impl Report {
     }
 
     fn sections(&self) -> Vec<Section> {
-        let mut all = Vec::new();
-        if let Some(tree) = self.tree.as_ref().filter(|tree| !tree.nodes.is_empty()) {
-            all.push(Section {
-                title: "Who waits for whom".into(),
-                text: tree.at.as_ref().map(|at| format!("At {at}, when most was waited for.")),
-                body: Body::Tree { nodes: tree.nodes.iter().map(node).collect() },
-            });
-        }
-        all.extend(self.lists().into_iter().filter(
-            |section| !matches!(&section.body, Body::Table { rows, .. } if rows.is_empty()),
-        ));
-        if !self.deadlock_groups.is_empty() {
-            let cards = self.deadlock_groups.iter().flat_map(deadlock).collect();
-            let body = Body::Cards { cards };
-            all.push(Section { title: "Deadlocks".into(), text: None, body });
-        }
-        if self.series.len() > 1 {
-            let chart = |title, shown, of: &dyn Fn(&Point) -> Option<u64>| {
-                chart(&self.series, title, shown, of)
-            };
-            let charts = vec![
-                chart("Waiting transactions", Shown::Count, &|p| Some(p.waiting)),
-                chart("Open transactions", Shown::Count, &|p| Some(p.active)),
-                chart("Row locks", Shown::Count, &|p| Some(p.row_locks)),
-                chart("History list", Shown::Count, &|p| p.history),
-                chart("Checkpoint age", Shown::Bytes, &|p| p.checkpoint_age),
-            ];
-            let body = Body::Charts { charts };
-            all.push(Section { title: "As time went by".into(), text: None, body });
-        }
-        all
-    }
-
-    fn lists(&self) -> [Section; 4] {
-        use Shown::{Code, Count, Seconds, SecondsBar, Text};
-        let blockers = self.blockers.iter().map(|b| {
-            let idle = if b.idle_dumps > 0 { "idle" } else { "" };
-            json!([
-                name(&b.who),
-                account(&b.who),
-                b.blocked_seconds,
-                b.waits,
-                b.open_seconds,
-                idle,
-                b.statement
-            ])
-        });
-        let transactions = self.longest_transactions.iter().map(|t| {
-            let (flags, statement) = (t.flags.join(", "), t.statements.first());
-            json!([
-                name(&t.who),
-                account(&t.who),
-                t.open_seconds,
-                t.row_locks,
-                t.undo_entries,
-                flags,
-                statement
-            ])
-        });
-        let records = self.records.iter().map(|r| {
-            let index =
-                r.index.as_ref().map_or("(the table)".into(), |index| format!("index {index}"));
-            let key = r.key.as_ref().map(|key| format!("key ({key})"));
-            json!([r.table, index, key, r.seconds, r.waits, r.at_once])
-        });
-        let locks = self.locks.iter().map(|l| {
-            let index = l.index.as_ref().map(|index| format!("index {index}"));
-            let waiting = if l.waiting { "waiting" } else { "" };
-            json!([l.table, index, l.lock, waiting, l.locks, l.records, l.transactions])
-        });
-        let statement = ("Statement", Code);
-        let whose = [("Transaction", Text), ("Account", Text)];
-        let place = [("Table", Text), ("Index", Text)];
-        [
-            table(
+        let moment = self.tree.as_ref().and_then(|tree| tree.at);
+        let nodes = self.tree.iter().flat_map(|tree| &tree.nodes).map(node).collect();
+        let cards = self.deadlock_groups.iter().flat_map(deadlock).collect();
+        let all = [
+            Section::of(
+                "Who waits for whom",
+                moment.map(|at| format!("At {at}, when most was waited for.")),
+                Body::Tree { nodes },
+            ),
+            Section::of(
                 "Root blockers: what they made others wait, directly or not",
-                &[
-                    whose,
-                    [("Blocked", SecondsBar), ("Waits", Count)],
-                    [("Open", Seconds), ("", Text)],
-                ],
-                &[statement],
-                blockers,
+                None,
+                self.blockers(),
             ),
-            table(
-                "Longest transactions",
-                &[
-                    whose,
-                    [("Open", SecondsBar), ("Row locks", Count)],
-                    [("Changes", Count), ("", Text)],
-                ],
-                &[statement],
-                transactions,
-            ),
-            table(
-                "What is waited for",
-                &[
-                    place,
-                    [("Key", Text), ("Waited", SecondsBar)],
-                    [("Waits", Count), ("At once", Count)],
-                ],
-                &[],
-                records,
-            ),
-            table(
-                "Locks: the most at once",
-                &[place, [("Lock", Text), ("", Text)], [("Locks", Count), ("Records", Count)]],
-                &[("Transactions", Count)],
-                locks,
-            ),
-        ]
+            Section::of("Longest transactions", None, self.longest_transactions()),
+            Section::of("What is waited for", None, self.records()),
+            Section::of("Locks: the most at once", None, self.locks()),
+            Section::of("Deadlocks", None, Body::Cards { cards }),
+            Section::of("As time went by", None, self.charts()),
+        ];
+        all.into_iter().flatten().collect()
     }
-}
 
-type Titled = (&'static str, Shown);
+    fn blockers(&self) -> Body {
+        Body::table(
+            &self.blockers,
+            &[
+                ("Transaction", Text, |b| json!(name(&b.who))),
+                ("Account", Text, |b| json!(account(&b.who))),
+                ("Blocked", SecondsBar, |b| json!(b.blocked_seconds)),
+                ("Waits", Count, |b| json!(b.waits)),
+                ("Open", Seconds, |b| json!(b.open_seconds)),
+                ("", Text, |b| json!(if b.idle_dumps > 0 { "idle" } else { "" })),
+                ("Statement", Code, |b| json!(b.statement)),
+            ],
+        )
+    }
 
-fn table(
-    title: &str,
-    pairs: &[[Titled; 2]],
-    more: &[Titled],
-    rows: impl Iterator<Item = Value>,
-) -> Section {
-    let columns = pairs.iter().flatten().chain(more);
-    let columns = columns.map(|(title, shown)| Column { title, shown: *shown }).collect();
-    let rows = rows.map(|row| if let Value::Array(row) = row { row } else { Vec::new() }).collect();
-    Section { title: title.into(), text: None, body: Body::Table { columns, rows } }
+    fn longest_transactions(&self) -> Body {
+        Body::table(
+            &self.longest_transactions,
+            &[
+                ("Transaction", Text, |t| json!(name(&t.who))),
+                ("Account", Text, |t| json!(account(&t.who))),
+                ("Open", SecondsBar, |t| json!(t.open_seconds)),
+                ("Row locks", Count, |t| json!(t.row_locks)),
+                ("Changes", Count, |t| json!(t.undo_entries)),
+                ("", Text, |t| json!(t.flags.join(", "))),
+                ("Statement", Code, |t| json!(t.statements.first())),
+            ],
+        )
+    }
+
+    fn records(&self) -> Body {
+        Body::table(
+            &self.records,
+            &[
+                ("Table", Text, |r| json!(r.table)),
+                ("Index", Text, |r| {
+                    json!(r.index.as_ref().map_or("(the table)".into(), |i| format!("index {i}")))
+                }),
+                ("Key", Text, |r| json!(r.key.as_ref().map(|key| format!("key ({key})")))),
+                ("Waited", SecondsBar, |r| json!(r.seconds)),
+                ("Waits", Count, |r| json!(r.waits)),
+                ("At once", Count, |r| json!(r.at_once)),
+            ],
+        )
+    }
+
+    fn locks(&self) -> Body {
+        Body::table(
+            &self.locks,
+            &[
+                ("Table", Text, |l| json!(l.table)),
+                ("Index", Text, |l| json!(l.index.as_ref().map(|i| format!("index {i}")))),
+                ("Lock", Text, |l| json!(l.lock)),
+                ("", Text, |l| json!(if l.waiting { "waiting" } else { "" })),
+                ("Locks", Count, |l| json!(l.locks)),
+                ("Records", Count, |l| json!(l.records)),
+                ("Transactions", Count, |l| json!(l.transactions)),
+            ],
+        )
+    }
+
+    /// The values over time, without the points whose time is unknown.
+    fn charts(&self) -> Body {
+        let chart = |title: &str, shown, of: fn(&Point) -> Option<u64>| {
+            // Local time is treated as UTC, so it is shown as the server has it.
+            let point = |p: &Point| Some((p.at?.0 as f64, of(p)? as f64));
+            let points = self.series.iter().filter_map(point).collect();
+            Chart { title: title.into(), shown, points }
+        };
+        let charts = match self.series.len() {
+            0 | 1 => Vec::new(),
+            _ => vec![
+                chart("Waiting transactions", Count, |p| Some(p.waiting)),
+                chart("Open transactions", Count, |p| Some(p.active)),
+                chart("Row locks", Count, |p| Some(p.row_locks)),
+                chart("History list", Count, |p| p.history),
+                chart("Checkpoint age", Bytes, |p| p.checkpoint_age),
+            ],
+        };
+        Body::Charts { charts }
+    }
 }
 
 fn node(node: &Node) -> Shape {
@@ -224,12 +201,6 @@ fn node(node: &Node) -> Shape {
     }
 }
 
-/// Points whose time is known. Local time is treated as UTC, so it is shown as the server has it.
-fn chart(series: &[Point], title: &str, shown: Shown, of: &dyn Fn(&Point) -> Option<u64>) -> Chart {
-    let points = series.iter().filter_map(|p| Some((p.at?.0 as f64, of(p)? as f64)));
-    Chart { title: title.into(), shown, points: points.collect() }
-}
-
 fn deadlock(group: &Deadlocks) -> impl Iterator<Item = Card> + '_ {
     let when = span(group.first, group.last).map_or(String::new(), |span| format!(", {span}"));
     let title = format!("{}{when}: {}", plural(group.count, "deadlock"), group.hint);
@@ -244,8 +215,8 @@ fn deadlock(group: &Deadlocks) -> impl Iterator<Item = Card> + '_ {
             bad: m.rolled_back,
             name: format!("{} {}", name(&m.who), account(&m.who)),
             facts: vec![
-                Fact { label: "waits for", line: Line::Text(place(&m.wants) + &behind) },
-                Fact { label: "with", line: Line::Code(m.statement.clone()) },
+                Fact::text("waits for", place(&m.wants) + &behind),
+                Fact::code("with", &m.statement),
             ],
         }
     })

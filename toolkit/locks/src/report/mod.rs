@@ -83,16 +83,10 @@ impl Report {
             tree: analysis.worst.as_ref().map(|(_, dump, waits)| tree::tree(dump, waits)),
             blockers: largest(waits.roots.clone(), limit, |row| (row.blocked_seconds, row.waits)),
             waits: waits.totals,
-            longest_waits: waits.ended.sorted().take(limit).cloned().collect(),
+            longest_waits: waits.ended.first(limit),
             records: largest(waits.hot.clone(), limit, |row| (row.seconds, row.waits)),
             transactions: analysis.transactions.ended.count,
-            longest_transactions: analysis
-                .transactions
-                .ended
-                .sorted()
-                .take(limit)
-                .cloned()
-                .collect(),
+            longest_transactions: analysis.transactions.ended.first(limit),
             locks: largest(analysis.counts.kinds.clone(), limit, |row| row.records.max(row.locks)),
             deadlocks: deadlocks.count,
             deadlock_groups: largest(

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use crate::analysis::class;
-use crate::graph::{circles, Blocker, Unknown, Wait};
+use crate::graph::{circles, places, Blocker, Unknown, Wait};
 use crate::model::{Clock, Dump};
 use crate::rows::{Micros, Node, Place, Tree};
 
@@ -29,8 +29,7 @@ fn parent(wait: &Wait) -> Option<&Blocker> {
 }
 
 pub fn tree(dump: &Dump, waits: &[Wait]) -> Tree {
-    let of: HashMap<usize, usize> =
-        waits.iter().enumerate().map(|(at, wait)| (wait.waiter, at)).collect();
+    let of = places(waits);
     let mut children: HashMap<usize, Vec<usize>> = HashMap::new();
     let mut roots = Vec::new();
     for wait in waits {

@@ -1,41 +1,11 @@
 //! Times as servers write them. Zones are ignored, because one log has one clock.
 
-use frond_event::text::days_from_civil;
+use frond_event::text::stamp;
 
-use super::number;
-
-/// The time at the beginning of `text`, and the text behind it. `2026-11-23 19:37:16`,
-/// `2026-11-23T19:37:16.123456Z`, `070913 17:13:09`, `070913  7:13:09`.
+/// The time at the beginning of `text`, in any server's form, and the text behind it.
 pub fn clock(text: &[u8]) -> Option<(i64, &[u8])> {
-    let (first, rest) = number(text)?;
-    let (year, month, day, rest) = match rest.first()? {
-        b'-' => {
-            let (month, rest) = number(&rest[1..])?;
-            let (day, rest) = number(rest.strip_prefix(b"-")?)?;
-            (first, month, day, rest)
-        }
-        b' ' if (100_000..1_000_000).contains(&first) || text.starts_with(b"0") => {
-            let year = first / 10_000;
-            (
-                if year < 70 { 2000 + year } else { 1900 + year },
-                first / 100 % 100,
-                first % 100,
-                rest,
-            )
-        }
-        _ => return None,
-    };
-    let rest = rest.strip_prefix(b"T").unwrap_or(rest).trim_ascii_start();
-    let (hour, rest) = number(rest)?;
-    let (minute, rest) = number(rest.strip_prefix(b":")?)?;
-    let (second, rest) = number(rest.strip_prefix(b":")?)?;
-    let sound =
-        (1970..3000).contains(&year) && (1..=12).contains(&month) && (1..=31).contains(&day);
-    if !sound || hour > 23 || minute > 59 || second > 60 {
-        return None;
-    }
-    let days = days_from_civil(year as i64, month as i64, day as i64);
-    Some((days * 86_400 + (hour * 3600 + minute * 60 + second) as i64, rest))
+    let (stamp, used) = stamp(text)?;
+    Some((stamp.local.div_euclid(1_000_000), &text[used..]))
 }
 
 /// The time and the message if `line` is one of the error log's own: a time, a thread, and a word in brackets. The
@@ -46,8 +16,8 @@ pub fn log_line(line: &[u8]) -> Option<(i64, &[u8])> {
     }
     let (at, rest) = clock(line)?;
     let open = memchr::memchr(b'[', &rest[..rest.len().min(60)])?;
-    // Between the time and the bracket are a fraction, a zone and a number.
-    if !rest[..open].iter().all(|b| b.is_ascii_digit() || b" .+-:Zx".contains(b)) {
+    // Between the time and the bracket is a number.
+    if !rest[..open].iter().all(|b| b.is_ascii_digit() || b" x".contains(b)) {
         return None;
     }
     let mut rest = &rest[open..];

@@ -120,6 +120,19 @@ impl Input {
         Ok(Input { name, format, packing, size, head, reader, read })
     }
 
+    /// Reads to the end and passes on each piece as it comes.
+    pub fn pieces(&mut self, each: &mut dyn FnMut(&[u8])) -> io::Result<()> {
+        let mut buffer = vec![0; 256 << 10];
+        loop {
+            match self.reader.read(&mut buffer) {
+                Ok(0) => return Ok(()),
+                Ok(n) => each(&buffer[..n]),
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(e),
+            }
+        }
+    }
+
     /// Bytes of the stored file that were read so far.
     pub fn bytes_read(&self) -> u64 {
         self.read.load(std::sync::atomic::Ordering::Relaxed)

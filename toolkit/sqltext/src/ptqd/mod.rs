@@ -9,7 +9,7 @@
 //!  1. Answers to whole statements, from the text as it came (`whole`): dumps, the toolkit's own
 //!     statements, administrator commands, CALL. A multi-row INSERT loses all rows but the first.
 //!  2. Block comments are removed, then comments to the end of the line (`erase`); then USE is
-//!  answered.
+//!     answered.
 //!  3. Backslashes are removed with a quote after them; `"..."`, then `'...'` become `?`.
 //!  4. TRUE and FALSE become `?`. White space at the start and one line feed at the end are removed.
 //!  5. Text that looks like a number becomes `?`, wherever it is (`literals`).
