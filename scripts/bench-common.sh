@@ -9,21 +9,21 @@
 # The driver's binary, set by bench_build.
 FROND_DEMO=
 
-# The fonts of the chart; without them the run goes on, without its PNG.
-bench_fonts() {
-    [[ ! -f /usr/share/fonts/truetype/dejavu/DejaVuSans-Bold.ttf ]] || return 0
-    local sudo=()
+# What renders the chart, and its fonts; without them the run goes on, without its PNG.
+bench_picture() {
+    local packages=(librsvg2-bin fonts-dejavu-core) sudo=()
+    dpkg-query -W -f '${Status}\n' "${packages[@]}" 2>/dev/null | grep -c "ok installed" | grep -qx 2 && return 0
     if [[ $(id -u) -ne 0 ]]; then
         command -v sudo >/dev/null 2>&1 || {
-            warn "the package fonts-dejavu-core is missing: there will be no PNG"
+            warn "the packages ${packages[*]} are missing: there will be no PNG"
             return 0
         }
         sudo=(sudo)
     fi
-    say "installing fonts-dejavu-core"
+    say "installing ${packages[*]}"
     "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -y --no-install-recommends install \
-        fonts-dejavu-core </dev/null >/dev/null 2>&1 ||
-        warn "fonts-dejavu-core cannot be installed: there will be no PNG"
+        "${packages[@]}" </dev/null >/dev/null 2>&1 ||
+        warn "${packages[*]} cannot be installed: there will be no PNG"
 }
 
 # bench_build ENGINES: the driver, and the plugin when ENGINES names frond.
@@ -34,9 +34,7 @@ bench_build() {
             warn "the plugin does not build: Frond will be left out"
     fi
     say "building the driver"
-    # Unoptimised: optimising its SVG renderer takes longer than a run, and the driver mostly waits.
-    CARGO_PROFILE_DEV_OPT_LEVEL=0 CARGO_PROFILE_DEV_DEBUG=0 \
-        cargo build --quiet --manifest-path "$ROOT/Cargo.toml" -p frond-demo
+    cargo build --quiet --manifest-path "$ROOT/Cargo.toml" -p frond-demo
     # shellcheck disable=SC2034 # used by the script that sources this
     FROND_DEMO=${CARGO_TARGET_DIR:-$TARGET}/debug/frond-demo
 }

@@ -32,7 +32,7 @@ ENGINES=${ENGINES:-innodb,myrocks,frond}
 OUT=${OUT:-$TARGET/demo}
 
 "$ROOT/scripts/setup.sh" bench
-bench_fonts
+bench_picture
 bench_build "$ENGINES"
 say "building the client"
 make --no-print-directory -s -C "$ROOT/bench/iibench" OUT="$TARGET/iibench"

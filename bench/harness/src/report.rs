@@ -165,7 +165,7 @@ pub fn write(out: &Path, setup: &Setup, results: &[EngineResult]) -> Result<Vec<
     let picture = out.join("iibench.png");
     match png::write(&chart::svg(&chart, Theme::Light), &picture) {
         Ok(()) => files.push(picture),
-        // A missing font must not cost the results of a long run.
+        // A missing renderer must not cost the results of a long run.
         Err(why) => eprintln!("warning: no PNG: {why}"),
     }
     files.push(put("iibench.md", &markdown(setup, results, &cells))?);
