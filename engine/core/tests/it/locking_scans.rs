@@ -2,10 +2,11 @@
 
 use frond_engine::rows::{Condition, Fetched, Scan, ScanHooks, ScanLock, TupleSeek, WriteFlags};
 use frond_engine::{CheckOutcome, Engine, ErrorKind, OnLocked, RowMode, Transaction};
-use frond_row::{BlobSink, NoBlobs, RowInput};
+use frond_row::{BlobSink, Column, ColumnType, NoBlobs, RowInput};
 
+use crate::alter;
 use crate::support::*;
-use crate::typed::{Typed, A};
+use crate::typed::{self, Typed, A};
 
 pub struct Hooks(pub NoBlobs);
 
@@ -260,4 +261,108 @@ fn a_change_of_an_unread_row_replaces_the_entries_that_its_old_row_had() {
     assert_eq!(change((51, 1, "t"), None), [0, 0]);
     // Another row, 30: the entries of what was stored stay.
     assert_eq!(change((3, 31, ""), Some((3, 32, "x"))), [1, 1]);
+}
+
+/// As [`typed::schema`], but the index on `a` holds whole rows.
+fn clustering(engine: &Engine) -> Typed {
+    let mut schema = typed::schema(false);
+    schema.indexes[BY_A].clustering = true;
+    Typed::bind(engine.create_table(typed::spec("t", &schema)).unwrap())
+}
+
+#[test]
+fn rows_that_the_row_cache_has_in_an_older_form_are_found() {
+    let engine = open(&memory());
+    let mut t = clustering(&engine);
+    let mut txn = begin(&engine);
+    (0..300).for_each(|a| {
+        t.insert(&mut txn, a, "x");
+    });
+    txn.commit().unwrap();
+    engine.flush_all().unwrap();
+    let all: Vec<i32> = (0..300).collect();
+    let read = |t: &Typed| {
+        let mut txn = begin(&engine);
+        let mut r = Reader::new(t, &mut txn, EXCLUSIVE);
+        r.first(&mut txn).into_iter().chain(r.rest(&mut txn)).collect::<Vec<_>>()
+    };
+    // What is read under the lock goes to the row cache.
+    (0..2).for_each(|_| assert_eq!(read(&t), all));
+    let table = t.table().clone();
+    drop(t);
+    let mut spec = alter::same(&table);
+    let mut added = Column::new("c", ColumnType::Int { unsigned: false }, 4);
+    added.nullable = true;
+    spec.schema.columns.push(added);
+    spec.column_from.push(None);
+    assert_eq!(engine.alter_table(&table, spec).unwrap().commit().unwrap(), None);
+    let mut t = Typed::bind(table);
+    // Merges rewrite what lies beside new rows in the form of today.
+    for _ in 0..40 {
+        let mut txn = begin(&engine);
+        (0..300).for_each(|a| {
+            t.insert(&mut txn, a, "y");
+        });
+        txn.commit().unwrap();
+        engine.flush_all().unwrap();
+    }
+    let found = read(&t);
+    assert_eq!(found.len(), 300 * 41, "rows that no scan delivers");
+}
+
+/// Changes candidates after the scan has read them and before it has their locks.
+struct Changing<'t> {
+    engine: &'t Engine,
+    t: &'t mut Typed,
+    met: u64,
+    blobs: NoBlobs,
+}
+
+impl BlobSink for Changing<'_> {
+    fn put_blob(&mut self, column: usize, field: &mut [u8], bytes: &[u8]) {
+        self.blobs.put_blob(column, field, bytes);
+    }
+}
+
+impl ScanHooks for Changing<'_> {
+    fn condition(&mut self) -> Condition {
+        self.met += 1;
+        let n = self.met;
+        let mut txn = begin(self.engine);
+        match n {
+            1..=3 => {
+                let record = self.t.record(n, n as i32, "x");
+                let row = RowInput { record: &record, blobs: &NoBlobs, row_id: 0 };
+                self.t.rows.delete(&mut txn, &row, WriteFlags::default()).unwrap();
+            }
+            4 => self.t.update(&mut txn, (4, 4, "x"), (4, 4, "y")),
+            _ => {}
+        }
+        txn.commit().unwrap();
+        Condition::Accept
+    }
+    fn killed(&mut self) -> bool {
+        false
+    }
+    fn blobs(&mut self) -> &mut dyn BlobSink {
+        &mut self.blobs
+    }
+}
+
+#[test]
+fn a_row_that_changed_before_its_lock_is_delivered_however_many_went_before_it() {
+    let engine = open(&memory());
+    let mut t = clustering(&engine);
+    let mut txn = begin(&engine);
+    (1..=4).for_each(|a| {
+        t.insert(&mut txn, a, "x");
+    });
+    txn.commit().unwrap();
+    let mut txn = read_committed(&engine);
+    let mut scan = Scan::open(&mut txn, &t.rows, BY_A, Some(EXCLUSIVE)).unwrap();
+    scan.set_condition(true);
+    let mut record = t.record(0, 0, "");
+    let mut hooks = Changing { engine: &engine, t: &mut t, met: 0, blobs: NoBlobs };
+    assert_eq!(scan.first(&mut txn, &mut record, &mut hooks).unwrap(), Fetched::Row);
+    assert_eq!(record, t.record(4, 4, "y"));
 }

@@ -37,6 +37,14 @@ pub(super) enum Claim {
     Stale,
 }
 
+/// A candidate after its lock was granted.
+pub(super) enum Still {
+    Same,
+    /// Its entry has another value.
+    Changed,
+    Gone,
+}
+
 /// Reads of the last committed version of rows that others hold, without their locks.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Semi {

@@ -11,8 +11,9 @@
 //!   counts differ, the current step begins again from the key that was delivered last (or from the
 //!   bound that was sought), not from the candidate: entries may have been inserted before it.
 //!   Conditions on index entries are evaluated again. Locks taken by then are kept.
-//! - SL2. A step begins again after each wait, and a few times for rows that changed without a
-//!   wait; so it ends.
+//! - SL2. A step begins again after each wait, and once for a row that changed before its lock was granted: the lock
+//!   is kept, so the row does not change again. For rows that are gone it begins again a few times, and then passes
+//!   over them; so it ends.
 //! - SL3. A scan `at_snapshot` needs none of this: a row that changed after the snapshot is an error.
 //!
 //! Row ids that the server collected before a wait (for a sort or a multi-range read) are not
@@ -26,10 +27,11 @@
 //! happen at each renewal.
 
 use frond_base::{ErrorKind, Result, SEQ_MAX};
+use frond_row::Renewer;
 use frond_tree::Seek;
 use frond_txn::Granted;
 
-use super::lock::{Claim, Origin, ScanLock, Semi};
+use super::lock::{Claim, Origin, ScanLock, Semi, Still};
 use super::{Place, Scan, Way};
 use crate::commit::transaction::{OnLocked, Transaction};
 
@@ -146,11 +148,18 @@ impl Scan {
                 return Ok(Claim::Waited);
             }
         }
-        if !self.still_there(txn)? {
-            self.unlock(txn);
-            return Ok(Claim::Stale);
+        match self.still_there(txn)? {
+            Still::Same => Ok(Claim::Newest),
+            // The row keeps its lock and is looked at again; nobody changes it meanwhile.
+            Still::Changed if !has_it => {
+                self.waited = true;
+                Ok(Claim::Waited)
+            }
+            Still::Changed | Still::Gone => {
+                self.unlock(txn);
+                Ok(Claim::Stale)
+            }
         }
-        Ok(Claim::Newest)
     }
 
     /// Locks `row_key`; false when another transaction holds it and the scan skips such rows. With
@@ -181,22 +190,41 @@ impl Scan {
         Ok(true)
     }
 
-    /// After the lock: reads the row's newest version into `row_value`; a conflict is an error (X3). False when the row
-    /// is gone by now, or when its index entry is gone or has another value than the one that was used for
-    /// conditions and columns.
-    fn still_there(&mut self, txn: &mut Transaction) -> Result<bool> {
+    /// After the lock: reads the row's newest version into `row_value`, and compares the entry with the one that was used
+    /// for conditions and columns. A conflict is an error (X3).
+    fn still_there(&mut self, txn: &mut Transaction) -> Result<Still> {
         if self.index != 0 {
             txn.check_conflict(&self.table, 0, &self.row_key)?;
             let key = self.cursor.key();
-            if !txn.read(&self.table, self.tree, key, SEQ_MAX, &mut self.row_value)?
-                || self.row_value != self.cursor.value()
-            {
-                return Ok(false);
+            if !txn.read(&self.table, self.tree, key, SEQ_MAX, &mut self.row_value)? {
+                return Ok(Still::Gone);
+            }
+            if !self.same_value() {
+                return Ok(Still::Changed);
             }
         }
-        let there = txn.read_locked(&self.table, 0, &self.row_key, &mut self.row_value)?;
+        if !txn.read_locked(&self.table, 0, &self.row_key, &mut self.row_value)? {
+            return Ok(Still::Gone);
+        }
         let by_condition = self.index == 0 && self.for_condition.is_some();
-        Ok(there && (!by_condition || self.row_value == self.cursor.value()))
+        Ok(if by_condition && !self.same_value() { Still::Changed } else { Still::Same })
+    }
+
+    /// Whether `row_value` is the entry's value. One may come from the row cache as an older schema wrote it, and the other
+    /// from a run that was merged and renewed since, or the other way round.
+    fn same_value(&self) -> bool {
+        let value = self.cursor.value();
+        let renewed = |renewer: Renewer| {
+            let form = |value: &[u8]| {
+                let mut bytes = Vec::new();
+                if !renewer.renew(value, &mut bytes) {
+                    bytes = value.to_vec();
+                }
+                bytes
+            };
+            form(&self.row_value) == form(value)
+        };
+        self.row_value == value || self.codec.renewer(self.index).is_some_and(renewed)
     }
 
     fn unlock(&mut self, txn: &mut Transaction) {
