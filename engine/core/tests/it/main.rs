@@ -33,3 +33,4 @@ mod storage_lists;
 mod support;
 mod tables;
 mod typed;
+mod undecided;
