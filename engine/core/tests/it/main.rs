@@ -17,6 +17,7 @@ mod isolation;
 mod load;
 mod locking_scans;
 mod memory;
+mod moved_rows;
 mod moving;
 mod panics;
 mod prepared;
