@@ -43,7 +43,7 @@ fn a_child_whose_entry_moves_locks_its_parent() {
     let engine = open(&memory());
     engine.create_table(spec("p", &schema(&["id", "a"], false, false))).unwrap();
     let mut two = schema(&["id", "p", "x"], false, false);
-    let x = two.indexes[2].parts[0].clone();
+    let x = two.indexes[2].parts[0];
     two.indexes[1].parts.push(x);
     let f = foreign(("c", "p"), ("p", "id"), Action::Restrict, Action::Restrict);
     child(&engine, &two, vec![f]).unwrap();

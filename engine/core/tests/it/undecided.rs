@@ -186,7 +186,7 @@ fn a_parent_that_cannot_be_read_does_not_keep_prepared_rows_from_their_end() {
             damaged[..8192.min(sound.len())].fill(0xee);
             match missing {
                 true => vfs.remove(&file).unwrap(),
-                false => drop(vfs.set_contents(&file, damaged)),
+                false => vfs.set_contents(&file, damaged),
             }
             if log_needs_it {
                 let refused = Engine::open(Arc::new(vfs.clone()), small()).err().unwrap();
