@@ -145,6 +145,25 @@ static int refuse_text(THD *thd) {
     return HA_ERR_LOGGING_IMPOSSIBLE;
 }
 
+// ALTER TABLE is about to copy the table, or partitions of it: from now on nobody else writes it (the metadata lock). What a
+// prepared transaction without a session has changed would be missing in the copy if it were committed meanwhile. In-place
+// changes may begin with a weaker lock and are checked by the core.
+int ha_frond::check_copy(THD *thd) {
+    switch (thd_sql_command(thd)) {
+    case SQLCOM_ALTER_TABLE:
+    case SQLCOM_CREATE_INDEX:
+    case SQLCOM_DROP_INDEX:
+    case SQLCOM_OPTIMIZE:
+    case SQLCOM_REPAIR:
+        break;
+    default:
+        return 0;
+    }
+    if (temporary_ || !table->mdl_ticket || table->mdl_ticket->get_type() < MDL_SHARED_NO_WRITE)
+        return 0;
+    return frond_to_handler_error(nullptr, frond_table_check_copy(database_, name_.c_str()));
+}
+
 int ha_frond::external_lock(THD *thd, int type) {
     if (type == F_WRLCK && !(table_flags() & HA_BINLOG_STMT_CAPABLE) && !keeps_sequence() && !temporary_)
         if (const int error = refuse_text(thd))
@@ -160,6 +179,9 @@ int ha_frond::external_lock(THD *thd, int type) {
         return sequence_lock(type);
     if (type == F_UNLCK)
         return 0;
+    if (type == F_RDLCK)
+        if (const int error = check_copy(thd))
+            return error;
     session_ = Frond_session::of(thd);
     if (const int error = session_->enter(temporary_))
         return error;
@@ -180,6 +202,8 @@ int ha_frond::external_lock(THD *thd, int type) {
 // Under LOCK TABLES and for tables that stored functions use, external_lock() was called before the
 // statement.
 int ha_frond::start_stmt(THD *thd, thr_lock_type type) {
+    if (const int error = check_copy(thd))
+        return error;
     session_ = Frond_session::of(thd);
     if (const int error = session_->enter(temporary_))
         return error;

@@ -74,6 +74,9 @@ enum frond_rename {
 int frond_table_rename_child(frond_db *db, const char *from, const char *to, int how,
                              const char *instead_of, const char *const *prefixes,
                              uint32_t prefix_count);
+/* Whether a copy of the table that is to take its place may begin: nobody else changes the table until it has. While a prepared
+ * transaction has changes in it, or in a child of it, FROND_LOCK_TIMEOUT. */
+int frond_table_check_copy(frond_db *db, const char *name);
 /* As frond_table_drop(), which refuses a table that a foreign key of another names (FROND_REFERENCED). Here foreign keys
  * of tables whose names begin with `within` may remain, without a parent. */
 int frond_table_drop_parent(frond_db *db, const char *name, const char *within);

@@ -212,6 +212,16 @@ pub unsafe extern "C" fn frond_table_rename_child(
 }
 
 #[no_mangle]
+pub unsafe extern "C" fn frond_table_check_copy(db: *mut frond_db, name: *const c_char) -> c_int {
+    guard(|| {
+        // SAFETY: A2.
+        let (db, name) = unsafe { (handle(db, "db")?, text(name, "name")?) };
+        db.engine.check_copy(name)?;
+        Ok(FROND_OK)
+    })
+}
+
+#[no_mangle]
 pub unsafe extern "C" fn frond_table_drop_parent(
     db: *mut frond_db,
     name: *const c_char,

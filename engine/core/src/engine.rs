@@ -191,6 +191,16 @@ impl Engine {
         self.rename_child(from, to, &RenameForeigns::Follow, &|f| f.name.clone())
     }
 
+    /// Whether a copy of the table that is to take its place may begin. A transaction that is prepared now could be
+    /// committed before the copy does, which would lack its changes; and what it locks in the table is not locked in the
+    /// copy. The caller makes sure that no other transaction changes the table until the copy has its place.
+    ///
+    /// # Errors
+    /// [`ErrorKind::LockTimeout`] naming the prepared transaction.
+    pub fn check_copy(&self, table: &str) -> Result<()> {
+        self.core.check_family_not_prepared(table)
+    }
+
     /// Renames a table. `how` says what becomes of foreign keys; `rename` gives new names to those that follow.
     pub fn rename_child(
         &self,
@@ -199,7 +209,10 @@ impl Engine {
         how: &RenameForeigns,
         rename: &dyn Fn(&Foreign) -> String,
     ) -> Result<()> {
-        self.core.check_not_prepared(from)?;
+        match how {
+            RenameForeigns::Aside => self.core.check_family_not_prepared(from)?,
+            _ => self.core.check_not_prepared(from)?,
+        }
         self.core.rename_table(from, to, how, rename)
     }
 

@@ -62,11 +62,9 @@ impl Locker {
         true
     }
 
-    /// As [`Locker::restore`], for one shared lock on a row, or with no key on the whole tree. False when another
-    /// owner's lock is in the way; then nothing was taken but, for a row, the intention.
-    pub fn restore_shared(&mut self, tree: TreeId, key: Option<&[u8]>) -> bool {
-        let Some(key) = key else { return self.restore_one(tree, None, LockMode::S).is_some() };
-        let Some(at) = self.restore_one(tree, None, LockMode::IS) else { return false };
+    /// As [`Locker::restore`], for one shared lock on a row. False when another owner's lock on the row is in the way.
+    pub fn restore_shared(&mut self, tree: TreeId, key: &[u8]) -> bool {
+        let at = self.restore_beside_others(tree, LockMode::IS);
         let held = self.held.len();
         if self.restore_one(tree, Some(key), LockMode::S).is_none() {
             return false;
@@ -75,6 +73,46 @@ impl Locker {
             self.trees.at_mut(at).rows += 1;
         }
         true
+    }
+
+    /// Locks the whole tree shared, in place of row locks that nobody has written down. The owner held those beside all
+    /// other locks that are restored, so none of these is in the way, whatever its mode. New requests are.
+    pub fn restore_shared_tree(&mut self, tree: TreeId) {
+        self.restore_beside_others(tree, LockMode::S);
+    }
+
+    /// Returns the place of the tree in `trees`.
+    fn restore_beside_others(&mut self, tree: TreeId, mode: LockMode) -> usize {
+        let at = self.trees.position(tree);
+        if let Some(at) = at.filter(|at| self.trees.at(*at).mode.covers(mode)) {
+            return at;
+        }
+        let hash = LockTable::hash(tree, None);
+        let shard_no = LockTable::shard_of(hash);
+        let table = self.table.clone();
+        let mut shard = table.shards[shard_no].lock();
+        let no = match shard.find(hash, tree, None) {
+            Some(no) => {
+                shard.slot_mut(no).hold_beside_others(self.owner.id, mode);
+                no
+            }
+            None => {
+                table.charge(SLOT_BYTES, false);
+                let holding = Holding::One(self.owner.id, mode);
+                shard.add(Slot { hash, tree, key: SlotKey::Tree, holding })
+            }
+        };
+        drop(shard);
+        if let Some(at) = at {
+            // `trees` keeps what the owner's own changes need, which is all that `exclusive` lists: S and IX together are
+            // X here, and the next restart could not take that beside the locks of others.
+            return at;
+        }
+        table.charge(HELD_BYTES, false);
+        let at = self.trees.len();
+        self.remember(shard_no, no, at, false);
+        self.note_tree_mode(tree, None, mode);
+        at
     }
 
     /// Returns the place of the tree in `trees`.

@@ -141,6 +141,16 @@ impl Slot {
         }
     }
 
+    /// Adds `mode` to what `owner` holds, whatever others hold (`lock_restore.rs`). Nobody waits.
+    pub fn hold_beside_others(&mut self, owner: TxnId, mode: LockMode) {
+        let c = self.crowd();
+        assert!(c.waiting.is_empty(), "locks are restored before there are requests");
+        match c.held_by(owner) {
+            Some(held) => c.set_held(owner, held.join(mode)),
+            None => c.holders.push((owner, mode)),
+        }
+    }
+
     pub fn crowd(&mut self) -> &mut Crowd {
         if let Holding::One(owner, mode) = self.holding {
             let holders = vec![(owner, mode)];

@@ -85,12 +85,15 @@ impl Core {
         let table = Arc::new(self.load_clean_table(def)?);
         table.recover_statistics(self.names.read().statistics(def.id));
         let mut tables = self.tables.write();
-        // A drop removes the table from the names first, and then from the map.
-        if self.names.read().by_id(def.id).is_none() {
+        // A change of definitions changes the names first, and then the table that it finds in the map.
+        let Some(now) = self.names.read().by_id(def.id).cloned() else {
             return Err(Error::new(
                 ErrorKind::NotFound,
                 format!("table '{}' was dropped while it was opened", def.name),
             ));
+        };
+        if *now != *table.def() {
+            table.set_def(TableDef::clone(&now));
         }
         tables.insert(def.id, table.clone());
         drop(tables);

@@ -384,8 +384,11 @@ impl Core {
                 .fetch_add(parts.writes.entries() as u64, Ordering::Relaxed);
             let tables = parts.tables.values();
             if ended.had_runs {
-                let live = tables.iter().filter(|table| !table.is_dropped());
-                live.for_each(|table| self.ledger.note_all(table));
+                for table in tables.iter().filter(|table| !table.is_dropped()) {
+                    self.ledger.note_all(table);
+                    // The runs may be of an index that was dropped meanwhile.
+                    self.clear_dropped_later(table);
+                }
                 self.queue.wake();
             }
             self.wrote(parts.writes.bytes() as u64 / 2, &parts.writes, tables);

@@ -7,9 +7,9 @@
 //!
 //! - RW1. A secondary entry is written only by a transaction that holds the exclusive lock on its row's
 //!   primary key. So secondary entries need no locks of their own.
-//! - RW2. A transaction that adds or removes a value of a unique index holds an exclusive lock on
-//!   the unique part of its key. So a uniqueness check that finds nothing stays true until the
-//!   transaction ends.
+//! - RW2. A transaction that adds or removes an entry of a unique index, also one that moves a value to another primary
+//!   key, holds an exclusive lock on the unique part of its key. So a uniqueness check that finds nothing stays true
+//!   until the transaction ends. A commit may be read in parts: who reads without that lock may miss an entry that moves.
 //! - RW3. A statement that fails changes nothing: all checks of a row come before its first write, or
 //!   behind a savepoint (FK4).
 //! - RW4. When a transaction changes a version of a row that its snapshot does not see, the write

@@ -122,14 +122,14 @@ impl Rows {
             return Ok(Written::Duplicate(0));
         }
         for index in 1..is.len() {
-            let (before, after) = (self.unique_part(was, index), self.unique_part(is, index));
-            if before == after {
+            if was.key(index) == is.key(index) {
                 continue;
             }
+            let (before, after) = (self.unique_part(was, index), self.unique_part(is, index));
             if let Some(before) = before {
                 self.lock_unique(txn, index, before, flags)?;
             }
-            if let Some(after) = after {
+            if let Some(after) = after.filter(|_| before != after) {
                 if !self.claim_unique(txn, index, after, flags)? {
                     return Ok(Written::Duplicate(index));
                 }

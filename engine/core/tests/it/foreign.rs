@@ -84,7 +84,7 @@ pub fn family(engine: &Engine, on_delete: Action, on_update: Action) {
 
 pub struct Bound {
     pub rows: Rows,
-    layout: RecordLayout,
+    pub layout: RecordLayout,
 }
 
 impl Bound {

@@ -14,7 +14,7 @@ use crate::durability::copy;
 use crate::spill::{fill, filled, number, settle, tiny};
 use crate::support::*;
 
-fn xid(n: u64) -> Xid {
+pub fn xid(n: u64) -> Xid {
     Xid::new(1, &n.to_be_bytes(), b"here").unwrap()
 }
 
@@ -38,7 +38,7 @@ fn is_locked(engine: &Engine, table: &Arc<Table>, key: &[u8]) -> bool {
 }
 
 /// Log that nothing else needs: one table's records and images.
-fn make_log(engine: &Engine, table: &Arc<Table>, bytes: u64) {
+pub fn make_log(engine: &Engine, table: &Arc<Table>, bytes: u64) {
     let from = number(engine, "log_bytes_appended");
     let mut rng = Rng(from);
     while number(engine, "log_bytes_appended") < from + bytes {

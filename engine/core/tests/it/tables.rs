@@ -1,11 +1,12 @@
 //! Definitions, and tables that go through every level of the tree.
 
 use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use frond_engine::{ErrorKind, TableSpec, TxnOptions, KEY_BYTES_MAX};
-use frond_vfs::Vfs;
+use frond_engine::{Engine, ErrorKind, TableSpec, TxnOptions, KEY_BYTES_MAX};
+use frond_vfs::{MemVfs, OpenHow, Vfs, VfsFile};
 
 use crate::support::*;
 
@@ -266,4 +267,67 @@ fn many_dropped_tables_in_the_log_hold_nobody_up() {
     assert_eq!(engine.tables().len(), 1);
     let buffered = engine.status().iter().find(|(n, _)| *n == "write_buffer_bytes").unwrap().1;
     assert!(buffered < 1 << 20, "{buffered} bytes are buffered for dropped tables");
+}
+
+type Interjection = (String, Box<dyn FnOnce() + Send>);
+
+/// Files of which one, when it is read for the first time, lets something else happen first.
+#[derive(Clone)]
+struct Interjecting {
+    files: MemVfs,
+    first: Arc<Mutex<Option<Interjection>>>,
+}
+
+struct ReadOnce {
+    file: Arc<dyn VfsFile>,
+    name: String,
+    first: Interjecting,
+}
+
+impl VfsFile for ReadOnce {
+    frond_vfs::forward!(file: write_at len set_len allocate punch_hole sync is_direct);
+
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> std::io::Result<usize> {
+        let first = self.first.first.lock().unwrap().take_if(|(name, _)| *name == self.name);
+        if let Some((_, first)) = first {
+            first();
+        }
+        self.file.read_at(buf, offset)
+    }
+}
+
+impl Vfs for Interjecting {
+    frond_vfs::forward!(files: exists rename remove list sync_dir lock_dir clocks spawn);
+
+    fn open(&self, name: &str, how: OpenHow) -> std::io::Result<Arc<dyn VfsFile>> {
+        let file = self.files.open(name, how)?;
+        Ok(Arc::new(ReadOnce { file, name: name.to_owned(), first: self.clone() }))
+    }
+}
+
+/// A backup opens tables without the lock that keeps their definitions.
+#[test]
+fn a_table_that_is_renamed_while_it_is_opened_has_its_new_name() {
+    let vfs = Interjecting { files: memory(), first: Arc::default() };
+    let open = || Engine::open(Arc::new(vfs.clone()), small()).unwrap();
+    let engine = open();
+    let t = engine.create_table(plain("t")).unwrap();
+    put(&engine, &t, b"k", b"v");
+    engine.flush_all().unwrap();
+    // So that recovery has no reason to open it.
+    let other = engine.create_table(plain("other")).unwrap();
+    crate::prepared::make_log(&engine, &other, 400 << 10);
+    let file = format!("{}.frd", t.id().0);
+    drop((t, other, engine));
+    let engine = Arc::new(open());
+    let renaming = engine.clone();
+    let first: Box<dyn FnOnce() + Send> = Box::new(move || {
+        renaming.rename_table("t", "u").unwrap();
+        renaming.set_schema("u", Vec::new(), b"meta".to_vec()).unwrap();
+    });
+    *vfs.first.lock().unwrap() = Some((file, first));
+    let table = engine.open_table("t").unwrap();
+    assert!(vfs.first.lock().unwrap().is_none(), "the file was read before");
+    assert_eq!((&*table.def().name, &*table.def().meta), ("u", &b"meta"[..]));
+    assert_eq!(all(&engine, &table).len(), 1);
 }

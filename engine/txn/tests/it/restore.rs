@@ -47,19 +47,50 @@ fn exclusive_locks_are_listed_and_restored() {
 }
 
 #[test]
-fn shared_locks_are_restored_beside_those_of_others_and_never_against_them() {
+fn shared_locks_of_rows_are_restored_beside_those_of_others_and_never_against_them() {
     let t = table();
     let (mut a, mut b) = (t.locker(TxnId(1)), t.locker(TxnId(2)));
     assert!(a.restore(TREE, false, [&b"mine"[..]]));
-    assert!(a.restore_shared(TREE, Some(b"mine")) && a.restore_shared(TREE, Some(b"parent")));
+    assert!(a.restore_shared(TREE, b"mine") && a.restore_shared(TREE, b"parent"));
     assert_eq!(a.rows_locked(TREE), 2);
-    assert!(b.restore_shared(TREE, Some(b"parent")) && !b.restore_shared(TREE, Some(b"mine")));
-    assert!(!b.restore_shared(TREE, None) && b.restore_shared(OTHER, None));
+    assert!(b.restore_shared(TREE, b"parent") && !b.restore_shared(TREE, b"mine"));
     let mut c = t.locker(TxnId(3));
     assert!(c.lock(TREE, b"parent", X, Wait::NoWait).is_err());
-    assert!(c.lock(OTHER, b"any", X, Wait::NoWait).is_err());
     drop((a, b));
     assert!(c.lock(TREE, b"parent", X, Wait::NoWait).is_ok());
     drop(c);
+    assert_eq!(t.memory_bytes(), 0);
+}
+
+/// A whole tree stands for rows of which each was locked beside what others have locked.
+#[test]
+fn a_shared_lock_of_a_whole_tree_is_restored_whatever_others_hold() {
+    let t = table();
+    let (mut a, mut b, mut d) = (t.locker(TxnId(1)), t.locker(TxnId(2)), t.locker(TxnId(4)));
+    assert!(a.restore(TREE, false, [&b"a"[..]]) && b.restore(TREE, false, [&b"b"[..]]));
+    let listed = a.exclusive(&|_| true);
+    for _ in 0..2 {
+        a.restore_shared_tree(OTHER);
+        b.restore_shared_tree(TREE);
+        d.restore_shared_tree(OTHER);
+        d.restore_shared_tree(TREE);
+    }
+    a.restore_shared_tree(TREE);
+    assert!(a.restore_shared(OTHER, b"row"));
+    // Of a locker without changes of its own beside one whose S and IX became X.
+    let mut e = t.locker(TxnId(5));
+    assert!(e.restore_shared(TREE, b"e") && !e.restore_shared(TREE, b"a"));
+    // What is written down for the next restart is what could be taken then.
+    assert_eq!(a.exclusive(&|_| true), listed);
+    let mut c = t.locker(TxnId(3));
+    let mut refused = |tree, mode| c.lock(tree, b"any", mode, Wait::NoWait).is_err();
+    assert!(refused(TREE, X) && refused(OTHER, X) && !refused(OTHER, S));
+    e.release_all();
+    b.release_all();
+    a.release_all();
+    assert!(refused(TREE, X) && !refused(TREE, S));
+    d.release_all();
+    assert!(!refused(TREE, X) && !refused(OTHER, X));
+    drop((a, b, c, d, e));
     assert_eq!(t.memory_bytes(), 0);
 }

@@ -109,16 +109,20 @@ fn check_parent(
     if !parent.bridge.cross(key, &mut wanted)? {
         return Ok(());
     }
+    let mut keeps = false;
     if let Some(old) = old {
         let mut before = Vec::new();
         let same = parent.bridge.cross(old.key(to.index), &mut before)? && before == wanted;
         // If the constraint is in force, the row has its parent already. While it is being added, each row that is
         // written is checked (AF2).
-        if same && !to.foreign.state.is_in_memory() {
+        keeps = same && !to.foreign.state.is_in_memory();
+        if keeps && old.key(0) == new.key(0) {
             return Ok(());
         }
     }
-    match find(txn, parent, &wanted)? {
+    // Also of a row that keeps its parent and gets another primary key: who looks for children may miss an entry that
+    // moves.
+    match find(txn, parent, &wanted)? || keeps {
         true => Ok(()),
         false => Err(no_parent(&to.foreign)),
     }

@@ -128,7 +128,7 @@ fn bridged(
     })
 }
 
-fn to_parent(
+pub(super) fn to_parent(
     core: &Arc<Core>,
     table: &Arc<Table>,
     schema: &Arc<Schema>,
