@@ -5,12 +5,12 @@ use std::process::Command;
 
 use super::copy;
 use crate::connection::ConnectionArgs;
-use crate::out::Outcome;
+use crate::out::{Failure, Outcome};
 
 /// Adds the options. The caller adds those for option files, which must come first.
 ///
 /// # Errors
-/// The password's file cannot be read.
+/// The password's file cannot be read, or is standard input: this program has read that for its own connection.
 pub fn connect(way: &ConnectionArgs, port: Option<u16>, client: &mut Command) -> Outcome<()> {
     for (name, value) in [
         ("user", way.user.clone()),
@@ -20,8 +20,13 @@ pub fn connect(way: &ConnectionArgs, port: Option<u16>, client: &mut Command) ->
     ] {
         client.args(value.map(|value| format!("--{name}={value}")));
     }
-    // Standard input was read already.
-    if let Some(file) = way.password_file.as_ref().filter(|file| file.as_os_str() != "-") {
+    if let Some(file) = &way.password_file {
+        if file.as_os_str() == "-" {
+            let program = client.get_program().to_string_lossy().into_owned();
+            return Err(Failure::Request(format!(
+                "--password-file: {program} needs the password, too: name a file, not standard input"
+            )));
+        }
         client.env("MYSQL_PWD", first_line(file)?);
     }
     Ok(())
@@ -53,5 +58,8 @@ mod tests {
         assert_eq!(arguments, ["--user=me", "--port=7"]);
         let password = command.get_envs().find(|(name, _)| *name == "MYSQL_PWD");
         assert_eq!(password.and_then(|(_, value)| value), Some("secret".as_ref()));
+        let way = ConnectionArgs { password_file: Some("-".into()), ..way };
+        let refused = connect(&way, None, &mut Command::new("mariadb")).unwrap_err();
+        assert!(refused.to_string().contains("mariadb needs the password, too"));
     }
 }

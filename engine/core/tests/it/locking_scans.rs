@@ -5,6 +5,7 @@ use frond_engine::{CheckOutcome, Engine, ErrorKind, OnLocked, RowMode, Transacti
 use frond_row::{BlobSink, Column, ColumnType, NoBlobs, RowInput};
 
 use crate::alter;
+use crate::rows::number;
 use crate::support::*;
 use crate::typed::{self, Typed, A};
 
@@ -305,9 +306,20 @@ fn rows_that_the_row_cache_has_in_an_older_form_are_found() {
         });
         txn.commit().unwrap();
         engine.flush_all().unwrap();
+        while engine.background_step() {}
     }
+    let mut txn = begin(&engine);
+    let mut cursor = engine.cursor(&mut txn, t.table(), BY_A as u16).unwrap();
+    let mut valid = cursor.first(&txn).unwrap();
+    while valid {
+        assert_eq!(cursor.value()[0], 2, "a row that no merge has renewed");
+        valid = cursor.next(&txn).unwrap();
+    }
+    let hits = |engine: &Engine| number(engine, "row_cache_hits");
+    let before = hits(&engine);
     let found = read(&t);
     assert_eq!(found.len(), 300 * 41, "rows that no scan delivers");
+    assert!(hits(&engine) > before, "the row cache has none of the rows");
 }
 
 /// Changes candidates after the scan has read them and before it has their locks.

@@ -7,7 +7,7 @@ use frond_engine::{Engine, Options, RowCaching, Table};
 use crate::durability::copy;
 use crate::support::*;
 
-fn number(engine: &Engine, name: &str) -> u64 {
+pub fn number(engine: &Engine, name: &str) -> u64 {
     engine.status().into_iter().find(|(n, _)| *n == name).unwrap().1
 }
 
