@@ -175,9 +175,9 @@ int ha_frond::get_foreign_key_list(THD *thd, List<FOREIGN_KEY_INFO> *to) {
 // original.
 int ha_frond::get_parent_foreign_key_list(THD *thd, List<FOREIGN_KEY_INFO> *to) {
     Frond_session::of(thd)->note_altered(name_, thd_start_utime(thd));
-    const std::vector<Frond_foreign> &enforced = foreigns().enforced;
-    listed_ = {thd->query_id, foreigns().version};
-    return give(thd, enforced, to);
+    const Frond_foreigns &now = foreigns();
+    listed_ = {thd->query_id, now.version};
+    return give(thd, now.enforced, to);
 }
 
 bool ha_frond::referenced_by_foreign_key() const noexcept {
@@ -267,12 +267,11 @@ int ha_frond::check_children(THD *thd) const {
 int ha_frond::lock_relatives(THD *thd) {
     if (thd_test_options(thd, OPTION_NO_FOREIGN_KEY_CHECKS) || table->s->tmp_table != NO_TMP_TABLE || !table->mdl_ticket)
         return 0;
+    const bool reads_parents = thd_sql_command(thd) != SQLCOM_DELETE;
     // A parent may be renamed while this waits for its lock; then the names are read again.
-    for (uint64_t version = 0; version != foreigns().version && !foreigns().parents.empty() &&
-                               thd_sql_command(thd) != SQLCOM_DELETE;) {
-        const Frond_foreigns &now = foreigns();
-        version = now.version;
-        for (const auto &parent : now.parents) {
+    for (uint64_t version = 0; reads_parents && version != foreigns().version;) {
+        version = foreigns_.version;
+        for (const auto &parent : foreigns_.parents) {
             MDL_request request;
             MDL_REQUEST_INIT(&request, MDL_key::TABLE, parent.first.c_str(), parent.second.c_str(), MDL_SHARED_READ,
                              MDL_TRANSACTION);
