@@ -66,6 +66,18 @@ impl RowCodec {
         let (schema, history) = (self.schema.clone(), self.history.clone());
         self.schema.has_rows(index).then(|| Renewer::new(schema, history, index))
     }
+
+    /// Whether two values of `index` are the same in the form of the current schema: one may be older than the other, as
+    /// merges renew values in runs, and neither buffers nor the row cache do.
+    pub fn same_renewed(&self, index: usize, a: &[u8], b: &[u8]) -> bool {
+        let renewed = |renewer: Renewer| {
+            let (mut of_a, mut of_b) = (Vec::new(), Vec::new());
+            let a = if renewer.renew(a, &mut of_a) { &of_a } else { a };
+            let b = if renewer.renew(b, &mut of_b) { &of_b } else { b };
+            a == b
+        };
+        a == b || self.renewer(index).is_some_and(renewed)
+    }
 }
 
 impl Renewer {

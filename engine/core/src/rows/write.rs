@@ -290,11 +290,7 @@ impl Rows {
         if waits != txn.lock_waits() {
             let mut now = Vec::new();
             let there = txn.read(&self.table, 0, key, SEQ_MAX, &mut now)?;
-            // Another schema may have written it.
-            let mut renewed = Vec::new();
-            let renews = |renewer: frond_row::Renewer| renewer.renew(&now, &mut renewed);
-            let is_older = there && self.codec.renewer(0).is_some_and(renews);
-            if !there || was.value(0) != if is_older { &renewed } else { &now } {
+            if !there || !self.codec.same_renewed(0, was.value(0), &now) {
                 return Err(Error::new(
                     ErrorKind::Conflict,
                     format!(

@@ -27,7 +27,6 @@
 //! happen at each renewal.
 
 use frond_base::{ErrorKind, Result, SEQ_MAX};
-use frond_row::Renewer;
 use frond_tree::Seek;
 use frond_txn::Granted;
 
@@ -210,21 +209,9 @@ impl Scan {
         Ok(if by_condition && !self.same_value() { Still::Changed } else { Still::Same })
     }
 
-    /// Whether `row_value` is the entry's value. One may come from the row cache as an older schema wrote it, and the other
-    /// from a run that was merged and renewed since, or the other way round.
+    /// Whether `row_value` is the entry's value.
     fn same_value(&self) -> bool {
-        let value = self.cursor.value();
-        let renewed = |renewer: Renewer| {
-            let form = |value: &[u8]| {
-                let mut bytes = Vec::new();
-                if !renewer.renew(value, &mut bytes) {
-                    bytes = value.to_vec();
-                }
-                bytes
-            };
-            form(&self.row_value) == form(value)
-        };
-        self.row_value == value || self.codec.renewer(self.index).is_some_and(renewed)
+        self.codec.same_renewed(self.index, &self.row_value, self.cursor.value())
     }
 
     fn unlock(&mut self, txn: &mut Transaction) {
