@@ -3,7 +3,7 @@
 use frond_base::NodeId;
 
 use crate::slice::Key;
-use crate::tree::Tree;
+use crate::tree::{State, Tree};
 use crate::view::Content;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,8 +59,20 @@ impl Tree {
         if inner.begins_no_job() {
             return None;
         }
+        self.most_urgent(&mut inner.state.lock())
+    }
+
+    /// Whether no work is due and no job is under way, which could make more work.
+    pub fn is_settled(&self) -> bool {
+        let inner = &self.inner;
         let mut state = inner.state.lock();
-        inner.consider_hot(&mut state);
+        let idle = state.busy.is_empty() && !state.freezing;
+        idle && (inner.begins_no_job() || self.most_urgent(&mut state).is_none())
+    }
+
+    fn most_urgent(&self, state: &mut State) -> Option<Plan> {
+        let inner = &self.inner;
+        inner.consider_hot(state);
         let view = inner.view.load();
         let mut best: Option<Plan> = None;
         let mut offer = |plan: Plan| {

@@ -44,7 +44,7 @@ impl Engine {
             if let Some(e) = core.queue.failure_in(table.id()) {
                 return Err(e);
             }
-            if table.is_dropped() || table.trees().iter().all(|t| t.plan().is_none()) {
+            if table.is_dropped() || table.trees().iter().all(|t| t.is_settled()) {
                 return Ok(());
             }
             if killed() {

@@ -139,6 +139,32 @@ fn optimizing_a_damaged_table_ends_with_the_damage() {
 }
 
 #[test]
+fn optimizing_waits_for_jobs_of_other_threads() {
+    let vfs = memory();
+    let engine = open(&vfs);
+    let t = engine.create_table(plain("t")).unwrap();
+    fill(&engine, &t, 0..4_000);
+    let tree = t.tree(0);
+    let (mut polls, mut job) = (0, None);
+    engine
+        .optimize_table(&t, &mut || {
+            polls += 1;
+            if polls == 1 {
+                job = tree.begin(&tree.plan().unwrap(), vec![1 << 40]);
+                assert!(tree.plan().is_none(), "the other thread has all the work there is");
+            }
+            if polls == 10 {
+                let mut all = job.take().unwrap();
+                while all.step().unwrap() == Step::More {}
+            }
+            false
+        })
+        .unwrap();
+    assert!(job.is_none(), "it ended before the job, after {polls} polls");
+    assert!(tree.plan().is_none() && tree.stats().frozen == 0);
+}
+
+#[test]
 fn work_that_readers_made_is_done_without_a_writer() {
     let vfs = memory();
     let engine = open(&vfs);
