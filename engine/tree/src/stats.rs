@@ -8,13 +8,14 @@ use frond_base::BlockId;
 use crate::extent::Extent;
 use crate::node::{Body, Node};
 use crate::plan::Debt;
+use crate::totals::Totals;
 use crate::tree::Tree;
 use crate::view::{Content, View};
 
 /// Contents of a tree, and counters of its work.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TreeStats {
-    /// Versions in runs, tombstones included.
+    /// Versions in runs, attached ones too, tombstones included.
     pub entries: u64,
     pub tombstones: u64,
     /// Versions in write buffers, active and frozen.
@@ -68,7 +69,7 @@ impl Tree {
     pub fn sizes(&self) -> Sizes {
         let view = self.inner.view.load();
         let (buffered, buffered_bytes) = buffered(&view);
-        let runs = &view.trunk.sums.totals;
+        let runs = in_runs(&view);
         Sizes {
             entries: runs.counts.entries + buffered,
             bytes: runs.logical_bytes + buffered_bytes,
@@ -92,7 +93,7 @@ impl Tree {
             delta_bytes: inner.counters.delta_bytes.load(Ordering::Relaxed),
             ..TreeStats::default()
         };
-        let held = &view.trunk.sums.totals;
+        let held = in_runs(&view);
         (stats.entries, stats.tombstones) = (held.counts.entries, held.counts.tombstones);
         (stats.leaves, stats.inner_nodes) = (held.leaves, held.inner_nodes);
         stats.logical_bytes = held.logical_bytes;
@@ -152,4 +153,11 @@ fn buffered(view: &View) -> (u64, u64) {
     });
     let all = frozen.chain([&view.active.buffer]);
     all.fold((0, 0), |(entries, bytes), b| (entries + b.entries(), bytes + b.bytes()))
+}
+
+/// Of the trunk, and of attached runs that wait to be pushed into it.
+fn in_runs(view: &View) -> Totals {
+    let mut totals = view.trunk.sums.totals;
+    view.frozen.iter().for_each(|item| totals.add(&item.totals));
+    totals
 }

@@ -36,6 +36,7 @@ use crate::renewal::Renewals;
 use crate::rows::Rows;
 use crate::slice::{Key, Range, Slice};
 use crate::store::{EditLog, RunStore, TrunkRun};
+use crate::totals::Totals;
 use crate::triggers::{self, Need, Needs};
 use crate::trunk::Trunk;
 use crate::view::{Active, Content, Frozen, View};
@@ -303,7 +304,8 @@ impl TreeInner {
         // flushed too.
         self.freeze_locked(lsn);
         let view = self.view.load_full();
-        let item = Frozen { content: Content::Runs(lists), boundary, first_lsn: named_at };
+        let totals = Totals::of_slices(lists.iter().flat_map(|runs| runs.iter()));
+        let item = Frozen { content: Content::Runs(lists), boundary, first_lsn: named_at, totals };
         let mut frozen = vec![Arc::new(item)];
         frozen.extend(view.frozen.iter().cloned());
         self.view.store(Arc::new(View { frozen, ..View::clone(&view) }));
@@ -333,6 +335,7 @@ impl TreeInner {
             content: Content::Buffer(view.active.buffer.clone()),
             boundary,
             first_lsn: first,
+            totals: Totals::default(),
         };
         let mut frozen = vec![Arc::new(item)];
         frozen.extend(view.frozen.iter().cloned());

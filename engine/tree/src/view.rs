@@ -12,6 +12,7 @@ use frond_base::{Lsn, Readers};
 use frond_buffer::WriteBuffer;
 
 use crate::slice::Slice;
+use crate::totals::Totals;
 use crate::trunk::Trunk;
 
 #[derive(Clone)]
@@ -53,6 +54,8 @@ pub(crate) struct Frozen {
     /// trunk.
     pub boundary: Lsn,
     pub first_lsn: Lsn,
+    /// Of runs; a buffer counts its own entries.
+    pub totals: Totals,
 }
 
 pub(crate) enum Content {

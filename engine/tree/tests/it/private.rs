@@ -184,6 +184,8 @@ fn the_record_is_needed_until_its_runs_are_in_the_trunk() {
     }
     let record = bench.lsn;
     bench.attach(owner);
+    let held = bench.tree.sizes();
+    assert!(held.entries == 1_200 && held.bytes > 900 * 50, "{held:?}");
     let mut steps = 0;
     while bench.tree.flushed_upto() <= record {
         assert!(bench.tree.oldest_needed().is_some_and(|lsn| lsn <= record));
