@@ -89,6 +89,13 @@ frond_txn *Frond_session::take(bool may_be_killed) {
 }
 
 int Frond_session::enter(bool temporary) {
+    // COM_RESET_CONNECTION and COM_CHANGE_USER hand a transaction that XA PREPARE has prepared over to whoever names it,
+    // and do not tell the engine. No other session enters a statement with a prepared one.
+    if (prepared_) {
+        detach();
+        rollback_scratch();
+        drop_temporary_tables();
+    }
     if (const int error = temporary ? enter_scratch() : enter_shared())
         return error;
     trans_register_ha(thd_, false, frond_hton, 0);
