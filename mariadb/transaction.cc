@@ -217,6 +217,7 @@ int Frond_session::commit_now(frond_txn *txn) {
 
 int Frond_session::commit() {
     doubts_ = false;
+    const bool has_shared = prepared_ || transaction_;
     const int error = prepared_ ? commit_prepared() : commit_shared();
     int of_scratch = 0;
     if (error)
@@ -224,7 +225,8 @@ int Frond_session::commit() {
     else
         of_scratch = commit_scratch();
     drop_temporary_tables();
-    return error ? error : of_scratch;
+    // What others see is committed, and perhaps in the binary log: then the warning of commit_scratch() has to do.
+    return has_shared ? error : of_scratch;
 }
 
 int Frond_session::commit_shared() {
