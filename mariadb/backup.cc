@@ -92,7 +92,9 @@ static void prepare_for_backup() {
 static bool flush_logs(handlerton *) {
     if (!frond_database)
         return false;
-    if (staging && is_awaited()) {
+    // The server also calls this in a COMMIT over several engines, which relies on the sync.
+    const bool is_flush = current_thd && thd_sql_command(current_thd) == SQLCOM_FLUSH;
+    if (staging && is_flush && is_awaited()) {
         const bool again = marked;
         commits_at_mark = commits.load();
         uint64_t taken = 0;

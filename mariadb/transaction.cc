@@ -89,6 +89,13 @@ frond_txn *Frond_session::take(bool may_be_killed) {
 }
 
 int Frond_session::enter(bool temporary) {
+    // COM_RESET_CONNECTION and COM_CHANGE_USER hand a transaction that XA PREPARE has prepared over to whoever names it,
+    // and do not tell the engine. No other session enters a statement with a prepared one.
+    if (prepared_) {
+        detach();
+        rollback_scratch();
+        drop_temporary_tables();
+    }
     if (const int error = temporary ? enter_scratch() : enter_shared())
         return error;
     trans_register_ha(thd_, false, frond_hton, 0);
@@ -210,6 +217,7 @@ int Frond_session::commit_now(frond_txn *txn) {
 
 int Frond_session::commit() {
     doubts_ = false;
+    const bool has_shared = prepared_ || transaction_;
     const int error = prepared_ ? commit_prepared() : commit_shared();
     int of_scratch = 0;
     if (error)
@@ -217,7 +225,8 @@ int Frond_session::commit() {
     else
         of_scratch = commit_scratch();
     drop_temporary_tables();
-    return error ? error : of_scratch;
+    // What others see is committed, and perhaps in the binary log: then the warning of commit_scratch() has to do.
+    return has_shared ? error : of_scratch;
 }
 
 int Frond_session::commit_shared() {

@@ -126,7 +126,7 @@ void Frond_session::commit_ordered() {
 int Frond_session::commit_prepared() {
     frond_prepared *prepared = take_prepared();
     const bool in_tc_log = is_ordered_ && !opt_bin_log;
-    const bool waits = !is_ordered_ || waits_for_commit_;
+    const bool waits = !is_ordered_ || waits_for_commit_ || in_tc_log;
     if (!is_ordered_)
         frond_count_commit();
     if (in_tc_log)

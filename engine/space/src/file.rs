@@ -341,9 +341,12 @@ impl TableFile {
     }
 
     /// A block that was written and that no edit ever named is free at once, unless it is pinned
-    /// (PN1).
+    /// (PN1), or a header that names it may be there (S7).
     pub fn discard(&self, block: BlockId) {
         self.assert_writable();
+        if self.failed.load(Ordering::Acquire) {
+            return;
+        }
         let mut freed = self.freed.lock();
         if let Some(held) = freed.held.as_mut().filter(|held| held.keeps(block)) {
             let bytes = self.blocks.read().get(block).map_or(0, |e| e.len);

@@ -273,3 +273,47 @@ fn poisoned_by(first: &Error) -> Error {
     let what = format!("the log stopped after a failure; restart the server: {}", first.message());
     Error::new(ErrorKind::Poisoned, what)
 }
+
+#[cfg(test)]
+mod tests {
+    use frond_vfs::{MemVfs, Vfs};
+
+    use super::*;
+    use crate::format::MAX_CHUNK;
+    use crate::WalOptions;
+
+    /// A leader that has not taken the buffer yet writes what it holds, also after a failure elsewhere.
+    #[test]
+    fn nothing_is_appended_behind_a_record_that_a_failure_cut_short() {
+        let vfs: Arc<dyn Vfs> = Arc::new(MemVfs::stepped());
+        let opts = WalOptions { buffer_bytes: MAX_CHUNK + MAX_CHUNK / 2, ..WalOptions::new(7) };
+        let wal = Wal::create(vfs.clone(), opts.clone()).unwrap();
+        let mut random = 1u64;
+        let long: Vec<u8> = std::iter::repeat_with(|| {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (random >> 56) as u8
+        })
+        .take(3 * MAX_CHUNK)
+        .collect();
+        wal.group.lock().leading = true;
+        std::thread::scope(|scope| {
+            let first = scope.spawn(|| wal.append(1, &long));
+            while wal.group.lock().waiting.is_empty() {
+                std::thread::yield_now();
+            }
+            let second = scope.spawn(|| wal.append(2, b"short"));
+            // Woken too early, it waits again.
+            while !wal.turn.notify_one() {
+                std::thread::yield_now();
+            }
+            wal.poison(&Error::new(ErrorKind::Io, "a table file"));
+            assert!(first.join().unwrap().is_err());
+            assert_eq!(second.join().unwrap().unwrap_err().kind(), ErrorKind::Poisoned);
+        });
+        wal.lead(true).unwrap();
+        wal.step_down();
+        drop(wal);
+        let (_, mut recovered) = Wal::open(vfs, opts).unwrap();
+        assert!(recovered.next().unwrap().is_none());
+    }
+}

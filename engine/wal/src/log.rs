@@ -42,7 +42,7 @@ pub struct Wal {
 
     pub(crate) tail: Mutex<Tail>,
     /// Signalled when an append of several frames is done (`Tail` says whether one is under way).
-    turn: Condvar,
+    pub(crate) turn: Condvar,
     pub(crate) group: Mutex<Group>,
     pub(crate) coordinated: Coordinated,
     pub(crate) io: Mutex<Io>,
@@ -223,12 +223,15 @@ impl Wal {
         buffer_bytes: usize,
         frame: impl Fn(usize) -> (u8, &'a [u8], u64),
     ) -> Result<Appended> {
-        if self.poisoned.load(Ordering::Acquire) {
-            return Err(self.poisoned());
-        }
         let mut tail = self.tail.lock();
         while tail.taken {
             self.turn.wait(&mut tail);
+        }
+        // After the turn: if that failed, the buffer ends with a part of a record, which nothing may follow. A leader may
+        // still write it.
+        if self.poisoned.load(Ordering::Acquire) {
+            drop(tail);
+            return Err(self.poisoned());
         }
         let mut start = None;
         for i in 0..frames {

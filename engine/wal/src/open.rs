@@ -24,6 +24,7 @@
 //!
 //! - A last segment without a frame is taken out of the log and becomes the spare. A crash then finds
 //!   the log as it was before that segment was begun. (Not the only segment: there must be a log.)
+//!   Its number is in the spare's name and is not used again: its leftovers would verify.
 //! - Else the leftovers are cut off first. The end was found in front of them and nothing promises
 //!   them; a crash in between does not change that.
 //!
@@ -94,8 +95,8 @@ impl Wal {
 
         let mut spares =
             Spares::adopt(&*vfs, found.spares, opts.segment_bytes, opts.spare_segments)?;
-        let next =
-            SegmentHeader { database: opts.database, number: last + 1, start: end, restart: true };
+        let number = found.newest + 1;
+        let next = SegmentHeader { database: opts.database, number, start: end, restart: true };
         let only = segments.len() == 1;
         let begun = begin_next(&*vfs, &mut spares, &next, (&*file, &header), only)?;
 
@@ -110,7 +111,7 @@ impl Wal {
             cut_leftovers(&*file, &header, end)?;
         }
         let recovered = Recovered::new(Arc::clone(&vfs), opts.database, segments.clone(), end);
-        segments.push_back(Segment { number: last + 1, start: end });
+        segments.push_back(Segment { number, start: end });
         let wal = Wal::start(vfs, opts, segments, Mutex::new(spares), begun.file, begun.bare);
         Ok((wal, recovered))
     }

@@ -42,14 +42,18 @@ pub struct Listing {
     /// Segment numbers, ascending.
     pub segments: Vec<u32>,
     pub spares: Vec<String>,
+    /// The largest number in any of the names, or 0. A spare may have been a segment of its number (`Spares::take_over`).
+    pub newest: u32,
 }
 
 pub fn list(vfs: &dyn Vfs) -> Result<Listing> {
     let names = vfs.list().map_err(|e| Error::io("list", "the database directory", e))?;
     let mut segments: Vec<u32> = names.iter().filter_map(|n| parse(n, "log.")).collect();
     segments.sort_unstable();
-    let spares = names.into_iter().filter(|n| parse(n, "spare.").is_some()).collect();
-    Ok(Listing { segments, spares })
+    let number = |name: &String| parse(name, "spare.");
+    let newest = names.iter().filter_map(number).chain(segments.last().copied()).max().unwrap_or(0);
+    let spares = names.into_iter().filter(|name| number(name).is_some()).collect();
+    Ok(Listing { segments, spares, newest })
 }
 
 /// Reads and verifies the header of segment `number`; `database` must match when given.

@@ -486,19 +486,28 @@ impl Core {
         Ok(())
     }
 
-    /// Writes the prepare records again that hold log below `target`. On a full disk they stay where they are.
+    /// Writes the prepare records again that hold log below `target`. On a full disk they stay where they are. Called by
+    /// the log thread alone.
+    ///
+    /// Not before the log has grown by what the last call wrote: records that take more of the log than there is behind
+    /// `target` would be old again at once.
     pub(crate) fn renew_prepared(&self, target: Lsn) -> Result<()> {
+        let wal = &self.shared.wal;
+        if wal.end() < self.prepared.renewed_upto.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let mut bytes = 0;
         for (xid, entry) in self.prepared.older_than(target) {
             let mut state = entry.state.lock();
             let Some(State { parts, at, .. }) = &mut *state else { continue };
             let payload = self.prepare_payload(&xid, parts, *at)?;
-            let Ok(_room) = self.shared.wal.reserve(payload.len() as u64, Claim::Ordinary) else {
-                return Ok(());
-            };
+            let Ok(_room) = wal.reserve(payload.len() as u64, Claim::Ordinary) else { break };
             let again = self.append_prepare(&payload, parts.tables.values(), |_| Ok(()))?;
             *at = again.start;
             entry.needs_log_from.store(again.start, Ordering::Release);
+            bytes += again.end - again.start;
         }
+        self.prepared.renewed_upto.store(wal.end() + bytes, Ordering::Relaxed);
         Ok(())
     }
 }

@@ -39,6 +39,8 @@ pub(crate) struct Parts {
 #[derive(Default)]
 pub(crate) struct PreparedSet {
     entries: Mutex<BTreeMap<Xid, Arc<Entry>>>,
+    /// No prepare record is written again before the log ends here.
+    pub renewed_upto: AtomicU64,
 }
 
 pub(crate) struct Entry {

@@ -233,6 +233,36 @@ fn log_of_prepared_transactions_is_kept_or_written_again() {
     }
 }
 
+/// They take more than the half of the log's capacity behind which records are written again.
+#[test]
+fn prepared_transactions_that_fill_the_log_are_not_written_again_all_the_time() {
+    let vfs = memory();
+    let engine = open(&vfs);
+    let (t, other) =
+        (engine.create_table(plain("t")).unwrap(), engine.create_table(plain("o")).unwrap());
+    let mut rng = Rng(1);
+    for n in 0..3 {
+        let mut txn = begin(&engine);
+        for i in 0..30 {
+            let value: Vec<u8> = (0..2_000).map(|_| rng.next() as u8).collect();
+            txn.put(&t, &key(n * 100 + i), &value, false).unwrap();
+        }
+        drop(txn.prepare(xid(n)).unwrap());
+    }
+    let appended = || number(&engine, "log_bytes_appended");
+    let prepared = appended();
+    for _ in 0..50 {
+        engine.background_step();
+    }
+    let idle = appended() - prepared;
+    assert!(idle < prepared * 3 / 2, "{idle} bytes for {prepared} that are prepared");
+    make_log(&engine, &other, 1 << 20);
+    let busy = appended() - prepared - idle;
+    assert!(busy < 3 << 20, "{busy} bytes for a MiB of changes");
+    assert!(number(&engine, "log_bytes_kept") < 1 << 20, "nothing was written again");
+    assert_eq!(open(&copy(&vfs)).prepared().len(), 3);
+}
+
 /// Larger than memory: prepared, found again, committed or rolled back, and the space used again.
 #[test]
 fn private_runs_survive_a_restart_and_their_space_is_not_used_meanwhile() {

@@ -300,6 +300,8 @@ fn a_failed_sync_stops_everything_that_could_destroy_the_older_image() {
         file.write_block(*block, &contents(*block, 1)).unwrap();
     }
     file.checkpoint(b"one", 10, &blocks).unwrap();
+    let fresh = file.next_block();
+    file.write_block(fresh, b"of the image that fails").unwrap();
     vfs.fail_syncs(true);
     assert_eq!(file.checkpoint(b"two", 20, &blocks).unwrap_err().kind(), ErrorKind::Io);
     vfs.fail_syncs(false);
@@ -309,8 +311,10 @@ fn a_failed_sync_stops_everything_that_could_destroy_the_older_image() {
     poisoned(file.checkpoint(b"three", 30, &blocks));
     file.free(blocks[0], 11);
     file.release(100);
+    file.discard(fresh);
     file.give_back().unwrap();
     assert_eq!(file.read(blocks[0], 0, 8).unwrap(), contents(blocks[0], 1)[..8]);
+    assert!(file.extent(fresh).is_some(), "a write under way could take its place");
     vfs.power_cut(&mut Rng(3));
     let (file, checkpoint) = TableFile::open(&vfs, NAME, &options()).unwrap();
     assert_eq!(checkpoint.unwrap().image, b"one");

@@ -218,3 +218,35 @@ fn opening_without_a_single_block_says_what_it_needs() {
     assert!(drain(&mut recovered).unwrap().is_empty());
     assert!(wal.failure().is_none());
 }
+
+/// Opening on a full disk has made the last segment, which a torn record began, a spare. Then the machine stopped.
+#[test]
+fn a_segment_taken_out_of_the_log_never_comes_back_under_its_number() {
+    let files = MemVfs::stepped();
+    let vfs: Arc<dyn Vfs> = Arc::new(files.clone());
+    let opts = small(SEGMENT);
+    let record = |n: u64| Rng(n).bytes(200);
+    let append = |wal: &Wal, n| wal.append(1, &record(n)).unwrap().end;
+    let wal = Wal::create(vfs.clone(), opts.clone()).unwrap();
+    wal.sync_to(append(&wal, 1)).unwrap();
+    drop(wal);
+    let (wal, _) = reopen(&vfs, &opts);
+    let end = [2, 3, 4].map(|n| append(&wal, n))[2];
+    wal.sync_to(end).unwrap();
+    drop(wal);
+    for spare in vfs.list().unwrap().iter().filter(|n| n.starts_with("spare.")) {
+        vfs.remove(spare).unwrap();
+    }
+    let mut bytes = files.contents("log.00000002.frl").unwrap();
+    bytes[PAGE as usize + 100] ^= 1;
+    files.set_contents("log.00000002.frl", bytes);
+    vfs.rename("log.00000002.frl", "spare.00000002.frl").unwrap();
+    let (wal, records) = reopen(&vfs, &opts);
+    assert_eq!(records.len(), 1);
+    // As long as the torn one.
+    wal.sync_to(append(&wal, 5)).unwrap();
+    drop(wal);
+    let (_, records) = reopen(&vfs, &opts);
+    let payloads: Vec<_> = records.into_iter().map(|r| r.3).collect();
+    assert_eq!(payloads, [record(1), record(5)]);
+}
