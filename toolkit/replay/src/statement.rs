@@ -55,18 +55,27 @@ pub fn duty(event: &Event<'_>, writes: bool) -> Duty {
     if std::str::from_utf8(event.sql).is_err() {
         return Duty::Skip(Skip::NotText);
     }
-    let words = Words::of(event.sql);
-    if event.kind == Kind::Execute && words.parameters {
-        return Duty::Skip(Skip::NoValues);
-    }
-    duty_of(event.sql, &words, writes)
+    // The session's sql_mode is not known, and it decides where strings end: what any mode forbids is not run.
+    let mut found = MODES.map(|(ansi_quotes, no_backslash_escapes)| {
+        let mode = SqlMode { ansi_quotes, no_backslash_escapes };
+        let words = Words::of_in(event.sql, mode);
+        match event.kind == Kind::Execute && words.parameters {
+            true => Duty::Skip(Skip::NoValues),
+            false => duty_of(StatementKind::of_in(event.sql, mode), &words, writes),
+        }
+    });
+    // Stable: of what is forbidden, the first mode's reason is told.
+    found.sort_by_key(|duty| !matches!(duty, Duty::Skip(_)));
+    found[0]
 }
 
-fn duty_of(sql: &[u8], words: &Words<'_>, writes: bool) -> Duty {
+/// The ways to read a statement: ANSI_QUOTES, NO_BACKSLASH_ESCAPES.
+const MODES: [(bool, bool); 4] = [(false, false), (true, false), (false, true), (true, true)];
+
+fn duty_of(kind: StatementKind, words: &Words<'_>, writes: bool) -> Duty {
     use StatementKind::*;
-    let kind = StatementKind::of(sql);
     // The server's version decides whether an executable comment is read; and several statements are not one.
-    let sets_it = |v: &&[u8]| v.to_ascii_lowercase().ends_with(b"read_only");
+    let sets_it = |v: &&[u8]| bare(v).ends_with(b"read_only");
     let read_only_kept = !words.any(&[b"tx_read_only", b"transaction_read_only", b"write"])
         && !words.variables.iter().any(sets_it);
     let modified = words.first_is(b"set") && kind != Set;
@@ -112,9 +121,16 @@ fn duty_of(sql: &[u8], words: &Words<'_>, writes: bool) -> Duty {
     }
 }
 
+/// The dot may be a token of its own.
 fn is_global(variable: &[u8]) -> bool {
-    let lower = variable.to_ascii_lowercase();
-    lower.starts_with(b"@@global.") || lower.starts_with(b"@@persist")
+    let bare = bare(variable);
+    bare.starts_with(b"@@global") || bare.starts_with(b"@@persist")
+}
+
+/// A name in lower case without its quotes.
+fn bare(name: &[u8]) -> Vec<u8> {
+    let quotes = |b: &u8| matches!(b, b'`' | b'"');
+    name.iter().filter(|b| !quotes(b)).map(u8::to_ascii_lowercase).collect()
 }
 
 /// True if the statement's result depends on the session's clock, which can be set.
@@ -316,6 +332,10 @@ struct Words<'a> {
 
 impl<'a> Words<'a> {
     fn of(sql: &'a [u8]) -> Words<'a> {
+        Words::of_in(sql, SqlMode::default())
+    }
+
+    fn of_in(sql: &'a [u8], mode: SqlMode) -> Words<'a> {
         let mut found = Words {
             words: Vec::new(),
             calls: Vec::new(),
@@ -327,7 +347,7 @@ impl<'a> Words<'a> {
         };
         let (mut depth, mut semicolon, mut seen) = (0usize, false, false);
         let mut before = None;
-        for token in tokens(sql, SqlMode::default()) {
+        for token in tokens(sql, mode) {
             let text = &sql[token.start..token.end];
             found.several |= semicolon && token.kind != TokenKind::Semicolon;
             match token.kind {
@@ -359,12 +379,11 @@ impl<'a> Words<'a> {
     }
 
     fn any(&self, wanted: &[&[u8]]) -> bool {
-        let bare = |word: &[u8]| {
-            word.strip_prefix(b"`").and_then(|w| w.strip_suffix(b"`")).map(<[u8]>::to_vec)
-        };
         self.words.iter().any(|word| {
-            let quoted = bare(word);
-            let word = quoted.as_deref().unwrap_or(word);
+            let word = match word.first() {
+                Some(b'`' | b'"') if word.len() > 1 => &word[1..word.len() - 1],
+                _ => word,
+            };
             wanted.iter().any(|w| word.eq_ignore_ascii_case(w))
         })
     }
@@ -417,6 +436,26 @@ mod tests {
             ("set @@session.tx_read_only = 0", Duty::Skip(MayWrite), Duty::Session),
             ("set transaction_read_only = 0", Duty::Skip(MayWrite), Duty::Session),
             ("set @a = (select f())", Duty::Skip(MayWrite), Duty::Session),
+            ("set @@`tx_read_only` = 0", Duty::Skip(MayWrite), Duty::Session),
+            ("set \"tx_read_only\" = 0", Duty::Skip(MayWrite), Duty::Session),
+            (
+                "set @@global .max_connections = 1",
+                Duty::Skip(Administration),
+                Duty::Skip(Administration),
+            ),
+            // Two statements under NO_BACKSLASH_ESCAPES, and under ANSI_QUOTES.
+            ("select '\\'; drop table t; -- '", Duty::Skip(MayWrite), Duty::Skip(MayWrite)),
+            (
+                "select 1 as \"a\\\"; drop table t; -- \"",
+                Duty::Skip(MayWrite),
+                Duty::Skip(MayWrite),
+            ),
+            (
+                "set statement sql_mode = '\\' for delete from t -- ' for select 1",
+                Duty::Skip(Writes),
+                Duty::Run,
+            ),
+            ("select 'it\\'s', \"it's\"", Duty::Run, Duty::Run),
             ("start transaction read write", Duty::Skip(MayWrite), Duty::Session),
             ("begin", Duty::Session, Duty::Session),
             ("call p()", Duty::Skip(MayWrite), Duty::Run),
