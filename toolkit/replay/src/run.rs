@@ -282,9 +282,14 @@ impl<'a> Worker<'a> {
         let Some(session) = self.sessions.get_mut(&job.session) else { return Ok(()) };
         session.used = turn;
         if !job.db.is_empty() && job.db != session.db {
-            for target in &mut session.targets {
-                // If the database is missing, the statement fails, and the failure is compared.
-                target.choose(&job.db)?;
+            let [a, b] = &mut session.targets;
+            let chosen = [a.choose(&job.db)?, b.choose(&job.db)?];
+            session.db.clear();
+            if chosen.iter().any(|answer| answer.error.is_some()) {
+                // In another database the statement would mean other tables: USE is what is compared.
+                let verdict = settings_differ(&job.sql, &chosen[0], &chosen[1]);
+                self.count(job, &chosen, verdict);
+                return Ok(());
             }
             session.db.clone_from(&job.db);
         }
@@ -318,8 +323,20 @@ impl<'a> Worker<'a> {
         if matches!(verdict, Verdict::Different(..)) && job.compared {
             verdict = doubted(verdict, job, &mut session.targets, &answers)?;
         }
+        if let Some(late) = late {
+            let mut totals = shared.totals();
+            totals.latest = totals.latest.max(late.as_secs_f64());
+        }
+        self.count(job, &answers, verdict);
+        Ok(())
+    }
+
+    /// Adds what became of a statement to the totals.
+    fn count(&mut self, job: &Job, answers: &[Answer; 2], verdict: Verdict) {
+        let [a, b] = answers;
         frond_sqltext::fingerprint(&job.sql, Dialect::Frond, &mut self.key);
         self.key.truncate(4096);
+        let shared = self.shared;
         let mut totals = shared.totals();
         if job.compared {
             totals.run += 1;
@@ -332,9 +349,6 @@ impl<'a> Worker<'a> {
             }
         } else {
             totals.set_up += 1;
-        }
-        if let Some(late) = late {
-            totals.latest = totals.latest.max(late.as_secs_f64());
         }
         match verdict {
             Verdict::Same => totals.same += u64::from(job.compared),
@@ -363,7 +377,6 @@ impl<'a> Worker<'a> {
                 }
             }
         }
-        Ok(())
     }
 }
 

@@ -139,6 +139,21 @@ fn nothing_that_writes_is_sent_and_each_is_counted() {
 }
 
 #[test]
+fn a_statement_is_not_run_in_another_database_than_its_own() {
+    let text = log(&[(1, 0, "delete from w"), (1, 0, "delete from w")]);
+    let answers = |_: usize, sql: &str, _: u64| match sql.starts_with("use") {
+        true => Answer::failed(1049, "unknown database".into()),
+        false => rows(&[]),
+    };
+    let settings = Settings { writes: true, ..Settings::default() };
+    let (totals, sent) = replay(&text, &settings, Box::new(answers), u64::MAX);
+    let sent = sent.lock().unwrap();
+    assert!(sent.iter().all(|s| s.2 == "use shop"), "{sent:?}");
+    // Both servers refuse it, each time.
+    assert_eq!((totals.run, totals.same, totals.errors, sent.len()), (2, 2, [2, 2], 4));
+}
+
+#[test]
 fn a_wrong_row_is_found_and_what_sql_does_not_determine_is_not_called_wrong() {
     let text = log(&[
         (1, 0, "select a from t where b = 1"),
