@@ -13,6 +13,9 @@ struct Need {
 #[derive(Clone, Debug, Default)]
 pub struct Duties {
     needs: Vec<Need>,
+    /// The UNIQUE key by which a clustered engine stores the rows of a table without a primary key: without it, all other
+    /// keys end with other columns.
+    clustering: Option<String>,
 }
 
 impl Duties {
@@ -41,18 +44,30 @@ impl Duties {
             }
         }
         if let Some(column) = &table.auto_increment {
-            needs.push(Need {
-                columns: vec![column.clone()],
-                what: format!("the AUTO_INCREMENT column {column}"),
-            });
+            // Without a key that begins with the column, engines without a clustered key count within the columns before it.
+            let ordered = || table.keys.iter().filter(|key| key.is_ordered());
+            let place = |key: &Key| key.parts.iter().position(|part| part.is_column(column));
+            let first = ordered().any(|key| place(key) == Some(0));
+            for (key, n) in ordered().filter_map(|key| Some((key, place(key)?))) {
+                if n == 0 || !first {
+                    needs.push(Need {
+                        columns: key.parts[..=n].iter().map(|part| part.column.clone()).collect(),
+                        what: format!("the AUTO_INCREMENT column {column}"),
+                    });
+                }
+            }
         }
-        Duties { needs }
+        let clustering = table.clustering_key().filter(|_| table.is_clustered());
+        Duties { needs, clustering: clustering.map(|key| key.name.clone()) }
     }
 
     /// Why `key` cannot go while only `others` stay; `None` if it can.
     pub fn held(&self, key: &Key, others: &[&Key]) -> Option<String> {
         if key.kind == KeyKind::Primary {
             return Some("the primary key".into());
+        }
+        if self.clustering.as_ref() == Some(&key.name) {
+            return Some("the order of the rows".into());
         }
         if key.without_overlaps {
             return Some("the constraint WITHOUT OVERLAPS".into());
@@ -87,7 +102,7 @@ pub(crate) fn covers_constraint(other: &Key, key: &Key) -> bool {
         && !other.parts.is_empty()
         && other.parts.iter().all(|theirs| {
             key.parts.iter().any(|part| {
-                same_name(&part.column, &theirs.column)
+                part.same_column(theirs)
                     && match (part.prefix, theirs.prefix) {
                         (None, _) => true,
                         (Some(_), None) => false,

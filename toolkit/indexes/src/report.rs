@@ -196,9 +196,15 @@ fn repeated(table: &Table, finding: &Finding, hiding: Hiding) -> Option<Item> {
             );
             let (begin, name) = (alter(table), quoted(&key.name));
             let parts = parts(key, *n, true);
+            let comment = match key.comment.as_str() {
+                "" => String::new(),
+                text => format!(" COMMENT {text}"),
+            };
             // This is another definition of the same index: nothing is hidden, and nothing becomes smaller.
             Item {
-                now: Some(format!("{begin} DROP INDEX {name}, ADD INDEX {name} ({parts});")),
+                now: Some(format!(
+                    "{begin} DROP INDEX {name}, ADD INDEX {name} ({parts}){comment};"
+                )),
                 undo: None,
                 later: None,
                 bytes: None,

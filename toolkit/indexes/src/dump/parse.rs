@@ -289,9 +289,8 @@ fn key_parts(t: &mut Tokens<'_>, name: Option<String>, kind: KeyKind) -> Option<
         } else if let Some(ignored) = ignored(t) {
             key.ignored = ignored;
         } else if t.take(&["COMMENT"]) {
-            if t.text() == "=" {
-                t.skip();
-            }
+            let text = t.text();
+            key.comment = if text == "=" { t.text() } else { text };
         } else if t.take(&["WITH", "PARSER"]) {
             key.options = format!("parser {}", t.text());
         } else if ["M", "DISTANCE"].iter().any(|word| t.sees(word)) {
@@ -306,8 +305,14 @@ fn key_parts(t: &mut Tokens<'_>, name: Option<String>, kind: KeyKind) -> Option<
     Some(key)
 }
 
+/// No server takes more keys than this, so further ones are left out: finding names for them would take cubic time.
+const MOST_KEYS: usize = 128;
+
 /// Adds `key`; a key without a name gets the one that a server would give it.
 fn put_key(table: &mut Table, mut key: Key) {
+    if table.keys.len() >= MOST_KEYS {
+        return;
+    }
     if key.kind == KeyKind::Primary {
         key.name = "PRIMARY".into();
         for part in &key.parts {
