@@ -19,6 +19,7 @@ fn counters(taken: u64, uptime: u64, counts: &[(&str, &str, u64)]) -> Counters {
         })
         .collect();
     Counters {
+        created: Vec::new(),
         server: "here:3306 #1".into(),
         taken,
         uptime,
@@ -57,6 +58,10 @@ fn what_nothing_reads_is_named_and_what_is_needed_is_not() {
     assert_eq!(names(foreign, &used(&[])), [""; 0]);
     let counter = "create table n (id int auto_increment, a int, key (id), key a (a));";
     assert_eq!(names(counter, &used(&[])), ["a"]);
+    let within = "create table n (id int auto_increment, a int, key x (a, id)) engine=MyISAM;";
+    assert_eq!(names(within, &used(&[])), [""; 0]);
+    let rows = "create table n (a int not null, b int, unique u (a), unique v (a)) engine=innodb;";
+    assert_eq!(names(rows, &used(&[])), [""; 0]);
 }
 
 #[test]
@@ -91,6 +96,7 @@ fn a_plan_uses_keys_of_its_statements_tables() {
     // A view or a routine hides the table: the name counts for every table that has such a key.
     assert_eq!(named(&["only_o"], &[("shop", "view")]), ["x", "y"]);
     assert_eq!(named(&["only_o"], &[("elsewhere", "o")]), ["x", "y"]);
+    assert_eq!(named(&["x"], &[("shop", "o"), ("shop", "view")]), ["y"]);
     let mut usage = used(&[]);
     usage.add_plan(b"# explain: id\n", &[], &dump.tables);
     usage.add_plan(b"\xff", &[], &dump.tables);
@@ -123,6 +129,28 @@ fn a_window_is_bounded_by_what_was_saved() {
         assert!(Saved::read(bad).unwrap_err().contains("--save"), "{bad:?}");
     }
     assert!(Saved::read(b"{\"version\":2,\"servers\":[]}").unwrap_err().contains("format is 2"));
+}
+
+#[test]
+fn counts_that_vanish_were_set_back_and_an_altered_table_is_not_judged() {
+    let made = |n: u64, at: u64, counts: &[(&str, &str, u64)]| {
+        let table = |table: &str| Count {
+            db: "shop".into(),
+            table: table.into(),
+            key: String::new(),
+            n: at,
+        };
+        Counters { created: vec![table("t")], ..counters(n, n - 500, counts) }
+    };
+    let saved = Saved::new(vec![made(1000, 100, &[("t", "x", 7), ("gone", "x", 7)])]);
+    let error = saved.until(&made(5000, 100, &[])).unwrap_err();
+    assert!(error.contains("set back") && error.contains("shop.t"), "{error}");
+    // An ALTER that copies the table begins its counts anew, whether they were 0 before or not.
+    for counts in [&[][..], &[("t", "x", 3)], &[("t", "x", 8)]] {
+        let mut usage = Usage::default();
+        usage.add(&saved.until(&made(5000, 3000, counts)).unwrap());
+        assert_eq!(names(T, &usage), [""; 0], "{counts:?}");
+    }
 }
 
 #[test]
