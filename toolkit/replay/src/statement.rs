@@ -205,6 +205,21 @@ pub fn chooses_among_equals(sql: &[u8]) -> bool {
         || words.calls_any(&[b"max", b"min"])
 }
 
+/// True if it computes a sum of many values: of FLOAT and DOUBLE it depends on their order, without a bound if they cancel.
+pub fn sums(sql: &[u8]) -> bool {
+    Words::of(sql).calls_any(&[
+        b"sum",
+        b"avg",
+        b"std",
+        b"stddev",
+        b"stddev_pop",
+        b"stddev_samp",
+        b"variance",
+        b"var_pop",
+        b"var_samp",
+    ])
+}
+
 /// The statement without its own LIMIT; `None` if it has none.
 pub fn without_limit(sql: &[u8]) -> Option<Vec<u8>> {
     let all: Vec<Token> = tokens(sql, SqlMode::default()).collect();
@@ -243,6 +258,8 @@ pub enum Order {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Term {
     Name(Vec<u8>),
+    /// Table and column.
+    Field(Vec<u8>, Vec<u8>),
     Position(usize),
 }
 
@@ -272,16 +289,16 @@ pub fn order(sql: &[u8]) -> Order {
         if term.last().is_some_and(|t| is(sql, t, b"asc") || is(sql, t, b"desc")) {
             term.pop();
         }
+        let is_name = |t: &Token| matches!(t.kind, TokenKind::Word | TokenKind::Quoted);
+        let name = |t: &Token| -> Vec<u8> {
+            sql[t.start..t.end].iter().copied().filter(|b| *b != b'`').collect()
+        };
         let found = match term.as_slice() {
-            [.., last]
-                if term.iter().all(|t| {
-                    matches!(t.kind, TokenKind::Word | TokenKind::Quoted | TokenKind::Dot)
-                }) =>
+            [one] if is_name(one) => Some(Term::Name(name(one))),
+            [table, dot, field]
+                if is_name(table) && dot.kind == TokenKind::Dot && is_name(field) =>
             {
-                let text = &sql[last.start..last.end];
-                let quotes = |b: &u8| *b == b'`';
-                let bare: Vec<u8> = text.iter().copied().filter(|b| !quotes(b)).collect();
-                Some(Term::Name(bare))
+                Some(Term::Field(name(table), name(field)))
             }
             [one] if one.kind == TokenKind::Number => {
                 let digits = std::str::from_utf8(&sql[one.start..one.end]).ok();
@@ -498,8 +515,11 @@ mod tests {
             ("select a from t order by a", Order::Columns(vec![name("a")])),
             (
                 "select a from t order by x.`b` desc, 2 asc limit 5",
-                Order::Columns(vec![name("b"), Term::Position(2)]),
+                Order::Columns(vec![Term::Field(b"x".to_vec(), b"b".to_vec()), Term::Position(2)]),
             ),
+            ("select a from t order by a div b", Order::Other),
+            ("select a from t order by not a", Order::Other),
+            ("select a from t order by d.t.a", Order::Other),
             ("select a from t order by a + 1", Order::Other),
             ("select a from t order by f(a)", Order::Other),
             ("select (select b from u order by b) from t", Order::No),
