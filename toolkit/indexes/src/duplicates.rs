@@ -21,7 +21,7 @@
 //! engine `(x)` gives rows of one `x` in the order of the primary key, which `(x, y)` does not. docs/indexes.md says
 //! so.
 
-use crate::duty::{covers_constraint, Duties};
+use crate::duty::{covers_constraint, Duties, Parents};
 use crate::model::{Key, KeyKind, Part, Table};
 
 /// How a key repeats another.
@@ -48,9 +48,9 @@ pub enum Finding {
     Foreign { at: usize, of: usize, actions_differ: bool },
 }
 
-/// All findings of `table`; `all` are the tables whose foreign keys may refer to it.
-pub fn find(table: &Table, all: &[Table]) -> Vec<Finding> {
-    let duties = Duties::of(table, all);
+/// All findings of `table`; `parents` has the foreign keys that may refer to it.
+pub fn find(table: &Table, parents: &Parents<'_>) -> Vec<Finding> {
+    let duties = Duties::of(table, parents);
     let mut gone = vec![false; table.keys.len()];
     let order = order(table);
     for &at in &order {

@@ -1,12 +1,32 @@
 //! Reasons for which a key must stay even if nothing reads it (IX1).
 
-use crate::model::{same_name, Key, KeyKind, Table};
+use std::collections::HashMap;
+
+use crate::model::{ForeignKey, Key, KeyKind, Table};
 
 /// A foreign key, of this or another table, that needs an index on columns of this table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Need {
     columns: Vec<String>,
     what: String,
+}
+
+/// Foreign keys by the table that they refer to. The server decides whether names of tables differ in case; here they are
+/// compared without case.
+#[derive(Debug)]
+pub struct Parents<'a>(HashMap<(String, String), Vec<(&'a Table, &'a ForeignKey)>>);
+
+impl<'a> Parents<'a> {
+    pub fn of(all: &'a [Table]) -> Parents<'a> {
+        let mut found: HashMap<_, Vec<_>> = HashMap::new();
+        for table in all {
+            for key in &table.foreign {
+                let parent = (key.parent_db.to_lowercase(), key.parent.to_lowercase());
+                found.entry(parent).or_default().push((table, key));
+            }
+        }
+        Parents(found)
+    }
 }
 
 /// The reasons of one table.
@@ -19,8 +39,8 @@ pub struct Duties {
 }
 
 impl Duties {
-    /// Looks through `all` for foreign keys that refer to `table`.
-    pub fn of(table: &Table, all: &[Table]) -> Duties {
+    /// `parents` has the foreign keys of all tables.
+    pub fn of(table: &Table, parents: &Parents<'_>) -> Duties {
         let mut needs: Vec<Need> = table
             .foreign
             .iter()
@@ -32,17 +52,11 @@ impl Duties {
                 },
             })
             .collect();
-        for other in all {
-            for key in &other.foreign {
-                // The server decides whether names of tables differ in case; here they are compared without case.
-                if same_name(&key.parent, &table.name) && same_name(&key.parent_db, &table.db) {
-                    needs.push(Need {
-                        columns: key.parent_columns.clone(),
-                        what: format!("a foreign key of {}", other.full_name()),
-                    });
-                }
-            }
-        }
+        let name = (table.db.to_lowercase(), table.name.to_lowercase());
+        needs.extend(parents.0.get(&name).into_iter().flatten().map(|(other, key)| Need {
+            columns: key.parent_columns.clone(),
+            what: format!("a foreign key of {}", other.full_name()),
+        }));
         if let Some(column) = &table.auto_increment {
             // Without a key that begins with the column, engines without a clustered key count within the columns before it.
             let ordered = || table.keys.iter().filter(|key| key.is_ordered());

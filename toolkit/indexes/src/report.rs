@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use crate::dump::Hiding;
 use crate::duplicates::{self, Finding, Repeats};
+use crate::duty::Parents;
 use crate::model::{full_name, quoted, ForeignKey, Key, KeyKind, Part, Table};
 
 /// Version of the document; it grows when a field changes its meaning or is removed.
@@ -156,8 +157,8 @@ pub(crate) fn item(table: &Table, key: &Key, kind: Kind, reason: String, hiding:
 }
 
 /// The duplicates of `table` as items.
-pub fn duplicates(table: &Table, all: &[Table], hiding: Hiding) -> Vec<Item> {
-    let found = duplicates::find(table, all);
+pub fn duplicates(table: &Table, parents: &Parents<'_>, hiding: Hiding) -> Vec<Item> {
+    let found = duplicates::find(table, parents);
     found.iter().filter_map(|finding| repeated(table, finding, hiding)).collect()
 }
 

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::dump::Hiding;
 use crate::duplicates::{self, Finding};
-use crate::duty::Duties;
+use crate::duty::{Duties, Parents};
 use crate::model::{same_name, Key, KeyKind, Table};
 use crate::report::{item, Item, Kind};
 
@@ -255,8 +255,8 @@ impl Usage {
 
 /// The keys of `table` that nothing has read and nothing needs. All of them can be dropped at once, together with the keys
 /// that `duplicates` finds superfluous (IX2).
-pub fn unused(table: &Table, all: &[Table], usage: &Usage, hiding: Hiding) -> Vec<Item> {
-    let duplicates = duplicates::find(table, all);
+pub fn unused(table: &Table, parents: &Parents<'_>, usage: &Usage, hiding: Hiding) -> Vec<Item> {
+    let duplicates = duplicates::find(table, parents);
     let mut used: Vec<&Key> = table.keys.iter().filter(|key| usage.is_used(table, key)).collect();
     let mut stay: Vec<&Key> = table.keys.iter().collect();
     for finding in &duplicates {
@@ -268,7 +268,7 @@ pub fn unused(table: &Table, all: &[Table], usage: &Usage, hiding: Hiding) -> Ve
             stay.retain(|other| other.name != *key);
         }
     }
-    let duties = Duties::of(table, all);
+    let duties = Duties::of(table, parents);
     let mut found = Vec::new();
     for key in &table.keys {
         // Servers differ from release to release in how they count reads of the other kinds.

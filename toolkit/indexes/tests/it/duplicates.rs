@@ -3,6 +3,8 @@
 use frond_indexes::dump::create_table;
 use frond_indexes::duplicates::{find, Finding, Repeats};
 
+use frond_indexes::duty::Parents;
+
 use crate::read;
 
 /// The findings in short form: `a<b` a repeats b, `a<<b` a is a prefix of b, `a<-b` backwards, `a<+b` by the end of
@@ -11,7 +13,7 @@ fn said(sql: &str) -> Vec<String> {
     let dump = read(sql);
     let table = &dump.tables[0];
     let foreign = |at: usize| table.foreign[at].name.clone().unwrap_or_else(|| at.to_string());
-    let mut said: Vec<String> = find(table, &dump.tables)
+    let mut said: Vec<String> = find(table, &Parents::of(&dump.tables))
         .into_iter()
         .map(|finding| match finding {
             Finding::Key { key, of, how, also } => {
@@ -254,7 +256,8 @@ fn a_shorter_key_keeps_its_comment() {
     let dump = read(
         "create table t (a int primary key, b int, key x (b, a) comment 'it''s') engine=innodb;",
     );
-    let items = frond_indexes::report::duplicates(&dump.tables[0], &dump.tables, dump.hiding);
+    let items =
+        frond_indexes::report::duplicates(&dump.tables[0], &Parents::of(&dump.tables), dump.hiding);
     let now = "ALTER TABLE `t` DROP INDEX `x`, ADD INDEX `x` (`b`) COMMENT 'it''s';";
     assert_eq!(items[0].now.as_deref(), Some(now));
 }
@@ -317,7 +320,7 @@ fn what_stays_covers_all_that_goes() {
         let table = create_table(sql.as_bytes(), "d").unwrap();
         let all = std::slice::from_ref(&table);
         let mut rest = table.clone();
-        for finding in find(&table, all) {
+        for finding in find(&table, &Parents::of(all)) {
             if let Finding::Key { key, .. } = &finding {
                 rest.keys.retain(|k| k.name != *key);
                 found += 1;
@@ -327,12 +330,12 @@ fn what_stays_covers_all_that_goes() {
         for gone in table.keys.iter().filter(|key| rest.key(&key.name).is_none()) {
             let mut with = rest.clone();
             with.keys.push(gone.clone());
-            let again = find(&with, std::slice::from_ref(&with));
+            let again = find(&with, &Parents::of(std::slice::from_ref(&with)));
             let named = |f: &Finding| matches!(f, Finding::Key { key, of, .. } if *key == gone.name && rest.key(of).is_some());
             assert!(again.iter().any(named), "{sql}: {} is lost", gone.name);
         }
         // And nothing more is to be found.
-        let again = find(&rest, std::slice::from_ref(&rest));
+        let again = find(&rest, &Parents::of(std::slice::from_ref(&rest)));
         assert!(!again.iter().any(|f| matches!(f, Finding::Key { .. })), "{sql}: {again:?}");
     }
     assert!(found > 1000, "{found}");

@@ -6,6 +6,8 @@ use frond_indexes::dump::Hiding;
 use frond_indexes::report::Kind;
 use frond_indexes::usage::{unused, Count, Counters, Saved, Usage};
 
+use frond_indexes::duty::Parents;
+
 use crate::read;
 
 fn counters(taken: u64, uptime: u64, counts: &[(&str, &str, u64)]) -> Counters {
@@ -30,7 +32,10 @@ fn counters(taken: u64, uptime: u64, counts: &[(&str, &str, u64)]) -> Counters {
 /// The unused keys of all tables of `sql`, which are in `shop`.
 fn names(sql: &str, usage: &Usage) -> Vec<String> {
     let dump = read(&format!("use shop; {sql}"));
-    let items = dump.tables.iter().flat_map(|t| unused(t, &dump.tables, usage, Hiding::Ignored));
+    let items = dump
+        .tables
+        .iter()
+        .flat_map(|t| unused(t, &Parents::of(&dump.tables), usage, Hiding::Ignored));
     items.inspect(|item| assert_eq!(item.kind, Kind::Unused)).map(|item| item.key).collect()
 }
 
@@ -158,7 +163,7 @@ fn the_weakest_window_and_the_work_of_writes_are_told() {
     let mut usage = used(&[]);
     usage.add(&counters(100_000, 600, &[("t", "", 12)]).window());
     let dump = read(&format!("use shop; {T}"));
-    let items = unused(&dump.tables[0], &dump.tables, &usage, Hiding::Ignored);
+    let items = unused(&dump.tables[0], &Parents::of(&dump.tables), &usage, Hiding::Ignored);
     assert_eq!(
         items[0].reason,
         "nothing has read it in 10.0 minutes (performance_schema of 2 servers); \
