@@ -24,6 +24,11 @@ impl ServerOptions {
     pub fn connect(&self, needs: &'static str) -> Outcome<Server> {
         Server::connect(&self.way, self.port, needs)
     }
+
+    /// The same for samples: a server that does not answer within seconds counts as away.
+    pub fn watch(&self, needs: &'static str) -> Outcome<Server> {
+        Server::watched(&self.way, self.port, needs)
+    }
 }
 
 /// A number of seconds, with a fraction if need be.

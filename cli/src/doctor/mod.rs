@@ -123,8 +123,8 @@ fn replay(args: &DoctorArgs, path: &Path, course: &mut Course) -> Outcome<Report
     };
     #[allow(clippy::disallowed_methods)] // It is no file of a database.
     let file = File::open(path).map_err(fail(path))?;
-    // The samples of the last seconds before the moment.
-    let mut near: std::collections::VecDeque<Snapshot> = Default::default();
+    // The file is read twice, so that only two samples are in memory, however many there are between them.
+    let (mut first, mut last) = (None::<Snapshot>, None::<Snapshot>);
     let (mut oldest, mut newest) = (None, None);
     ring::read(&file, &mut |sample| {
         oldest = oldest.or(Some(sample.at));
@@ -133,17 +133,21 @@ fn replay(args: &DoctorArgs, path: &Path, course: &mut Course) -> Outcome<Report
             course.add(&sample);
         }
         if sample.at <= at {
-            let from = sample.at - args.seconds.as_secs_f64() - 0.5;
-            near.push_back(sample);
-            while near.front().is_some_and(|first| first.at < from) {
-                near.pop_front();
-            }
+            last = Some(sample);
         }
         true
     })
     .map_err(fail(path))?;
+    let end = last.as_ref().map_or(at, |last| last.at);
+    let begin = end - args.seconds.as_secs_f64() - 0.5;
+    ring::read(&file, &mut |sample| {
+        let within = begin <= sample.at && sample.at <= end;
+        first = within.then_some(sample);
+        !within
+    })
+    .map_err(fail(path))?;
     let time = |at: Option<f64>| frond_event::numbers::time((at.unwrap_or(0.0) * 1e6) as i64);
-    let (Some(first), Some(last)) = (near.front(), near.back()) else {
+    let (Some(first), Some(last)) = (first, last) else {
         let what = format!(
             "{}: its samples are from {} to {} UTC",
             path.display(),
@@ -153,5 +157,5 @@ fn replay(args: &DoctorArgs, path: &Path, course: &mut Course) -> Outcome<Report
         return Err(Failure::Request(what));
     };
     let source = format!("{} ({} to {})", path.display(), time(oldest), time(newest));
-    Ok(Report::of(&rules, first, last, source, Vec::new()))
+    Ok(Report::of(&rules, &first, &last, source, Vec::new()))
 }

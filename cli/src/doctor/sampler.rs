@@ -48,7 +48,7 @@ impl Sampler {
             name: "this machine, no server".into(),
         };
         if let Some(connection) = &sampler.connection {
-            let server = connection.connect(NEEDS)?;
+            let server = connection.watch(NEEDS)?;
             sampler.take(server)?;
         }
         Ok(sampler)
@@ -73,7 +73,7 @@ impl Sampler {
     /// Tries to connect; if no server answers, there is no connection for now.
     pub fn connect_again(&mut self) {
         self.server = None;
-        if let Some(Ok(server)) = self.connection.as_ref().map(|c| c.connect(NEEDS)) {
+        if let Some(Ok(server)) = self.connection.as_ref().map(|c| c.watch(NEEDS)) {
             if self.take(server).is_err() {
                 self.server = None;
             }
@@ -132,26 +132,27 @@ impl Sampler {
 /// The worst values of all replication connections; if the server is no replica, values that say that all is well.
 fn replica(server: &mut Server, sample: &mut Snapshot, unseen: &mut Vec<String>) {
     let sql = if server.mariadb { "SHOW ALL SLAVES STATUS" } else { "SHOW SLAVE STATUS" };
-    let (mut behind, mut receiver, mut applier) = (0.0_f64, "Yes", "Yes");
+    let (mut behind, mut receiver, mut applier) = (0.0_f64, "Yes".to_owned(), "Yes".to_owned());
     let result = server.rows_with_names(sql, &mut |names, row| {
         let column = |name: &str| names.iter().position(|n| n == name).map(|at| text(row, at));
-        let is_off = |name: &str| column(name).is_some_and(|state| state == "No");
-        if is_off("Slave_IO_Running") {
-            receiver = "No";
-        }
-        if is_off("Slave_SQL_Running") {
-            applier = "No";
-        }
-        let seconds = column("Seconds_Behind_Master").and_then(|n| n.parse().ok());
-        behind = behind.max(seconds.unwrap_or(0.0));
+        // The worst is kept: `No`, else what else it is (`Connecting`, `Preparing`).
+        let worse = |name: &str, known: &mut String| match column(name) {
+            Some(state) if state != "Yes" && known != "No" => *known = state,
+            _ => {}
+        };
+        worse("Slave_IO_Running", &mut receiver);
+        worse("Slave_SQL_Running", &mut applier);
+        let seconds = |name: &str| column(name).and_then(|n| n.parse().ok()).unwrap_or(0.0);
+        // A delay that is configured is no lag.
+        behind = behind.max(seconds("Seconds_Behind_Master") - seconds("SQL_Delay"));
     });
     if let Err(e) = result {
         unseen.push(format!("replication: {e}"));
         return;
     }
     sample.set("replica.Seconds_Behind_Master", Value::Number(behind));
-    sample.set("replica.Slave_IO_Running", Value::Text(receiver.into()));
-    sample.set("replica.Slave_SQL_Running", Value::Text(applier.into()));
+    sample.set("replica.Slave_IO_Running", Value::Text(receiver));
+    sample.set("replica.Slave_SQL_Running", Value::Text(applier));
 }
 
 #[cfg(test)]

@@ -83,7 +83,7 @@ impl State {
         let begin = now();
         let mut server = match self.server.take() {
             Some(server) => server,
-            None => options.connect(NEEDS)?,
+            None => options.watch(NEEDS)?,
         };
         let status = pairs(&mut server, "SHOW GLOBAL STATUS")?;
         let names: Vec<String> = VARIABLES.iter().map(|m| format!("'{}'", m.variable)).collect();

@@ -3,7 +3,7 @@
 use frond_indexes::usage::{Count, Counters};
 
 use crate::digest::live::connect::{number, text, Server};
-use crate::out::Outcome;
+use crate::out::{Failure, Outcome};
 
 const OWN: &str = "('mysql', 'sys', 'information_schema', 'performance_schema')";
 
@@ -29,6 +29,12 @@ pub fn read(server: &mut Server, notes: &mut Vec<String>) -> Outcome<Counters> {
         server: server.value(identity)?.unwrap_or_default(),
         ..Counters::default()
     };
+    // Tables whose time is not known count as made long ago.
+    let created = format!(
+        "SELECT TABLE_SCHEMA, TABLE_NAME, '', UNIX_TIMESTAMP(CREATE_TIME) FROM information_schema.TABLES \
+         WHERE TABLE_TYPE IN ('BASE TABLE', 'SYSTEM VERSIONED') AND TABLE_SCHEMA NOT IN {OWN}"
+    );
+    counters.created = counts(server, &[created]).map_err(Failure::Request)?;
     let read = [("performance_schema", performance_schema(server)), ("userstat", userstat(server))];
     for (source, counts) in read {
         match counts {
@@ -48,8 +54,9 @@ pub fn read(server: &mut Server, notes: &mut Vec<String>) -> Outcome<Counters> {
 /// The counts, or why there are none.
 fn performance_schema(server: &mut Server) -> Result<Vec<Count>, String> {
     let left_out = format!(
-        "SELECT COUNT(*) = 0 FROM performance_schema.setup_objects WHERE OBJECT_TYPE = 'TABLE' AND ENABLED = 'NO' \
-         AND OBJECT_SCHEMA NOT IN {OWN}"
+        "SELECT COUNT(*) = 0 AND EXISTS (SELECT 1 FROM performance_schema.setup_objects WHERE OBJECT_TYPE = 'TABLE' \
+         AND OBJECT_SCHEMA = '%' AND OBJECT_NAME = '%' AND ENABLED = 'YES') FROM performance_schema.setup_objects \
+         WHERE OBJECT_TYPE = 'TABLE' AND ENABLED = 'NO' AND OBJECT_SCHEMA NOT IN {OWN}"
     );
     for (sql, otherwise) in [
         ("SELECT @@performance_schema", "it is off (performance_schema = ON in the configuration)"),

@@ -13,6 +13,7 @@ use std::io::Write;
 use std::path::Path;
 
 use frond_indexes::dump::{Dump, Reader};
+use frond_indexes::duty::Parents;
 use frond_indexes::report::{self, Report};
 use frond_indexes::usage;
 use frond_querylog::input::{Format, Input, Origin};
@@ -23,17 +24,22 @@ pub use args::IndexesArgs;
 /// True if nothing was found.
 pub fn run(args: &IndexesArgs, out: &mut dyn Write) -> Outcome<bool> {
     let mut report = Report { version: report::VERSION, ..Report::default() };
+    // A foreign key of one file may need an index of another, so all are read first.
+    let (mut all, mut dumps) = (Vec::new(), Vec::new());
     for file in &args.files {
         let dump = read_dump(file)?;
         let name = file.display().to_string();
         report.problems.extend(dump.problems.iter().map(|what| format!("{name}: {what}")));
         report.sources.push(name);
-        let chosen = dump.tables.iter().filter(|table| args.wants(&table.db));
-        for table in chosen {
-            report.tables += 1;
-            report.indexes += table.keys.len();
-            report.findings.extend(report::duplicates(table, &dump.tables, dump.hiding));
-        }
+        dumps.push((all.len(), dump.hiding));
+        all.extend(dump.tables);
+    }
+    let parents = Parents::of(&all);
+    for (at, table) in all.iter().enumerate().filter(|(_, table)| args.wants(&table.db)) {
+        let hiding = dumps.iter().rev().find(|(first, _)| *first <= at).map(|(_, hiding)| *hiding);
+        report.tables += 1;
+        report.indexes += table.keys.len();
+        report.findings.extend(report::duplicates(table, &parents, hiding.unwrap_or_default()));
     }
     if args.files.is_empty() {
         let mut server = server::connect(args)?;
@@ -42,12 +48,13 @@ pub fn run(args: &IndexesArgs, out: &mut dyn Write) -> Outcome<bool> {
             true => Some(unused::usage(args, &mut server, &tables, &mut report)?),
             false => None,
         };
+        let parents = Parents::of(&tables);
         for table in tables.iter().filter(|table| args.wants(&table.db)) {
             report.tables += 1;
             report.indexes += table.keys.len();
-            report.findings.extend(report::duplicates(table, &tables, hiding));
+            report.findings.extend(report::duplicates(table, &parents, hiding));
             if let Some(usage) = &usage {
-                report.findings.extend(usage::unused(table, &tables, usage, hiding));
+                report.findings.extend(usage::unused(table, &parents, usage, hiding));
             }
         }
     }

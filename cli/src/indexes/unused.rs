@@ -65,6 +65,16 @@ pub fn usage(
                 duration(window.seconds)
             ));
         }
+        if !window.unknown.is_empty() {
+            report.notes.push(format!(
+                "{}: {} made or altered since then: nothing of them is called unused.",
+                counted.server,
+                match window.unknown.len() {
+                    1 => "1 table was".into(),
+                    n => format!("{n} tables were"),
+                }
+            ));
+        }
         usage.add(&window);
     }
     for file in &args.log {

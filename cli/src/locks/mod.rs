@@ -6,7 +6,7 @@
 
 mod args;
 mod follow;
-mod server;
+pub mod server;
 mod show;
 
 use std::io::Write;

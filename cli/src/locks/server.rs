@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 
 use frond_digest::live::Row;
-use frond_locks::model::{Dump, Given, Lock, Mode, Page, Span, Trx};
+use frond_locks::model::{Dump, Given, Lock, Mode, Page, Span, Trx, NUMBERLESS};
 use frond_locks::text::lock::table_name;
 
 use crate::digest::live::connect::{number, text, Server};
@@ -21,7 +21,7 @@ const TRX: &str = "SELECT trx_id, trx_mysql_thread_id, \
     GREATEST(0, TIMESTAMPDIFF(SECOND, trx_started, NOW())), \
     GREATEST(0, TIMESTAMPDIFF(MICROSECOND, trx_wait_started, NOW(6))), \
     trx_state, trx_operation_state, trx_requested_lock_id, trx_lock_structs, trx_rows_locked, trx_rows_modified, \
-    trx_lock_memory_bytes, trx_tables_locked, trx_query FROM information_schema.INNODB_TRX";
+    trx_tables_locked, trx_query FROM information_schema.INNODB_TRX";
 const LOCKS: &str = "SELECT lock_id, lock_trx_id, lock_mode, lock_table, lock_index, lock_space, lock_page, lock_rec, \
     lock_data FROM information_schema.INNODB_LOCKS";
 const WAITS: &str = "SELECT requesting_trx_id, requested_lock_id, blocking_trx_id FROM information_schema.INNODB_LOCK_WAITS";
@@ -59,7 +59,7 @@ impl Asked {
         let clock = "SELECT TIMESTAMPDIFF(SECOND, '1970-01-01', NOW())";
         let at = self.server.value(clock)?.and_then(|at| at.parse().ok());
         let mut dump = Dump { at, complete: true, given: Some(Vec::new()), ..Dump::default() };
-        self.innodb(&mut dump)?;
+        innodb(&mut self.server, &mut dump)?;
         if self.has_frond {
             self.frond(&mut dump)?;
         }
@@ -70,56 +70,6 @@ impl Asked {
             _ => dump.checkpoint = number(row, 1),
         })?;
         Ok(dump)
-    }
-
-    fn innodb(&mut self, dump: &mut Dump) -> Outcome<()> {
-        let mut requested = Vec::new();
-        self.server.each_row(TRX, &mut |row| {
-            dump.trxs.push(Trx {
-                id: text(row, 0),
-                thread: number(row, 1).filter(|id| *id > 0),
-                active: number(row, 2),
-                wait_micros: number(row, 3),
-                waits: text(row, 4) == "LOCK WAIT",
-                rolling_back: text(row, 4) == "ROLLING BACK",
-                state: text(row, 5),
-                lock_structs: number(row, 7).unwrap_or(0),
-                row_locks: number(row, 8).unwrap_or(0),
-                undo: number(row, 9).unwrap_or(0),
-                heap_bytes: number(row, 10).unwrap_or(0),
-                tables_locked: number(row, 11).unwrap_or(0),
-                statement: text(row, 12).into_bytes(),
-                ..Trx::default()
-            });
-            requested.push(text(row, 6));
-        })?;
-        self.server.each_row(LOCKS, &mut |row| {
-            let (id, owner) = (text(row, 0), text(row, 1));
-            for (trx, requested) in dump.trxs.iter_mut().zip(&requested) {
-                // Transactions without a number are told apart by the lock that they wait for.
-                if *requested == id || (trx.id == owner && has_number(&owner)) {
-                    trx.locks.extend(lock(row, *requested == id));
-                }
-            }
-        })?;
-        let mut edges = Vec::new();
-        self.server.each_row(WAITS, &mut |row| {
-            let (waiter, lock, blocker) = (text(row, 0), text(row, 1), text(row, 2));
-            let all = || 0..dump.trxs.len();
-            let is = |at: usize, id: &str| {
-                let own = &dump.trxs[at].id;
-                own == id || (id == "0" && !has_number(own))
-            };
-            let waiters = all().filter(|at| is(*at, &waiter) && requested[*at] == lock);
-            let mut blockers = all().filter(|at| is(*at, &blocker));
-            // If several transactions have no number, the server does not say which of them blocks.
-            if let (Some(blocker), None) = (blockers.next(), blockers.next()) {
-                let edge = |waiter| Given { waiter, blocker };
-                edges.extend(waiters.filter(|waiter| *waiter != blocker).map(edge));
-            }
-        })?;
-        dump.given.get_or_insert_default().extend(edges);
-        Ok(())
     }
 
     fn frond(&mut self, dump: &mut Dump) -> Outcome<()> {
@@ -152,6 +102,7 @@ impl Asked {
             if trx.waiting_lock().is_none() {
                 trx.locks.extend(frond_lock(row, &trx.id));
             }
+            let blocker = Some(blocker);
             dump.given.get_or_insert_default().push(Given { waiter, blocker });
         })
     }
@@ -164,17 +115,68 @@ impl Asked {
                 match text(row, 3).as_str() {
                     "Sleep" => trx.statement.clear(),
                     // INNODB_TRX has only the first 1024 characters of the statement.
-                    _ => trx.statement = text(row, 4).into_bytes(),
+                    _ => (trx.works, trx.statement) = (true, text(row, 4).into_bytes()),
                 }
             }
         })
     }
 }
 
+/// InnoDB's transactions and waits; `frond top` shows them, too.
+pub fn innodb(server: &mut Server, dump: &mut Dump) -> Outcome<()> {
+    let mut requested = Vec::new();
+    server.each_row(TRX, &mut |row| {
+        dump.trxs.push(Trx {
+            id: text(row, 0),
+            thread: number(row, 1).filter(|id| *id > 0),
+            active: number(row, 2),
+            wait_micros: number(row, 3),
+            waits: text(row, 4) == "LOCK WAIT",
+            rolling_back: text(row, 4) == "ROLLING BACK",
+            state: text(row, 5),
+            lock_structs: number(row, 7).unwrap_or(0),
+            row_locks: number(row, 8).unwrap_or(0),
+            undo: number(row, 9).unwrap_or(0),
+            tables_locked: number(row, 10).unwrap_or(0),
+            statement: text(row, 11).into_bytes(),
+            ..Trx::default()
+        });
+        requested.push(text(row, 6));
+    })?;
+    server.each_row(LOCKS, &mut |row| {
+        let (id, owner) = (text(row, 0), text(row, 1));
+        for (trx, requested) in dump.trxs.iter_mut().zip(&requested) {
+            // Transactions without a number are told apart by the lock that they wait for.
+            if *requested == id || (trx.id == owner && has_number(&owner)) {
+                trx.locks.extend(lock(row, *requested == id));
+            }
+        }
+    })?;
+    let mut edges = Vec::new();
+    server.each_row(WAITS, &mut |row| {
+        let (waiter, lock, blocker) = (text(row, 0), text(row, 1), text(row, 2));
+        let all = || 0..dump.trxs.len();
+        let is = |at: usize, id: &str| {
+            let own = &dump.trxs[at].id;
+            own == id || (id == "0" && !has_number(own))
+        };
+        for waiter in all().filter(|at| is(*at, &waiter) && requested[*at] == lock) {
+            // If several transactions without a number have locks, the server does not say which of them blocks.
+            let may = |at: &usize| *at != waiter && dump.trxs[*at].lock_structs > 0;
+            let mut blockers = all().filter(|at| is(*at, &blocker)).filter(may);
+            let first = blockers.next();
+            let blocker = first.filter(|_| blockers.next().is_none());
+            edges.extend(first.map(|_| Given { waiter, blocker }));
+        }
+    })?;
+    dump.given.get_or_insert_default().extend(edges);
+    Ok(())
+}
+
 /// Transactions that changed nothing have no number: it is 0 in all tables or, in INNODB_TRX of MariaDB 10.5, an address
 /// with this bit.
 fn has_number(id: &str) -> bool {
-    id != "0" && id.parse().is_ok_and(|id: u64| id < 1 << 48)
+    id != "0" && id.parse().is_ok_and(|id: u64| id < NUMBERLESS)
 }
 
 /// A row of INNODB_LOCKS.

@@ -1,6 +1,6 @@
 //! Sessions on MariaDB and MySQL servers for `frond_replay`.
 
-use frond_replay::answer::{Answer, Column, Type};
+use frond_replay::answer::{Answer, Column, Type, WARNINGS};
 use frond_replay::run::{Servers, Target};
 use mysql::consts::ColumnType;
 use mysql::prelude::Queryable;
@@ -14,8 +14,6 @@ use crate::out::{Failure, Outcome};
 
 /// The privilege that an account needs besides.
 const NEEDS: &str = "SELECT ON *.*";
-/// The number of warnings that are compared.
-const WARNINGS: usize = 64;
 /// The character set of values that are not text.
 const BINARY: u16 = 63;
 
@@ -177,5 +175,6 @@ fn column(column: &mysql::Column) -> Column {
         }
         _ => Type::Exact,
     };
-    Column { name: column.name_str().into_owned(), of }
+    let field = (column.table_str().into_owned(), column.org_name_str().into_owned());
+    Column { name: column.name_str().into_owned(), field, of }
 }

@@ -1,10 +1,13 @@
 //! Samples of a running server for `frond_top`.
 
 use frond_digest::live::Row;
+use frond_locks::graph;
+use frond_locks::model::Dump;
 use frond_sqltext::Dialect;
 use frond_top::sample::{trees, Sample, Statement, Wait, MOST};
 
 use crate::digest::live::connect::{self, text, Server};
+use crate::locks::server::innodb;
 use crate::out::Outcome;
 use crate::server_args::ServerOptions;
 
@@ -13,12 +16,8 @@ const NEEDS: &str = "PROCESS ON *.*";
 const FROND_WAITS: &str = "SELECT WAIT_MS, WAITING_CONNECTION_ID, BLOCKING_CONNECTION_ID, \
     CONCAT_WS(' ', CONCAT_WS('.', TABLE_SCHEMA, TABLE_NAME), INDEX_NAME), WAITING_QUERY \
     FROM information_schema.FROND_LOCK_WAITS ORDER BY 1 DESC LIMIT 50";
-const INNODB_WAITS: &str = "SELECT TIMESTAMPDIFF(MICROSECOND, r.trx_wait_started, NOW(6)) DIV 1000, \
-    r.trx_mysql_thread_id, b.trx_mysql_thread_id, CONCAT_WS(' ', l.lock_table, l.lock_index), r.trx_query \
-    FROM information_schema.INNODB_LOCK_WAITS w \
-    JOIN information_schema.INNODB_TRX r ON r.trx_id = w.requesting_trx_id \
-    JOIN information_schema.INNODB_TRX b ON b.trx_id = w.blocking_trx_id \
-    LEFT JOIN information_schema.INNODB_LOCKS l ON l.lock_id = w.requested_lock_id ORDER BY 1 DESC LIMIT 50";
+/// InnoDB's waits that are shown.
+const LONGEST: usize = 50;
 const DIGESTS: &str =
     "SELECT DIGEST_TEXT, SUM(COUNT_STAR), SUM(SUM_TIMER_WAIT) / 1e12, SUM(SUM_ROWS_EXAMINED) \
     FROM performance_schema.events_statements_summary_by_digest WHERE DIGEST_TEXT IS NOT NULL \
@@ -39,7 +38,7 @@ pub struct Asked {
 
 impl Asked {
     pub fn connect(options: &ServerOptions) -> Outcome<Asked> {
-        let mut server = options.connect(NEEDS)?;
+        let mut server = options.watch(NEEDS)?;
         // InnoDB's times are those of the system, whatever the session's zone.
         server.run("SET SESSION time_zone = 'SYSTEM', character_set_results = utf8mb4")?;
         let has_frond = !server.columns("information_schema", "FROND_LOCK_WAITS")?.is_empty();
@@ -58,7 +57,7 @@ impl Asked {
             sample.put(&text(row, 0), &text(row, 1));
         })?;
         if self.has_frond {
-            self.waits("Frond", FROND_WAITS, &mut sample)?;
+            self.frond_waits(&mut sample)?;
             let mut status = String::new();
             self.server.each_row("SHOW ENGINE FROND STATUS", &mut |row| {
                 status = text(row, 2);
@@ -70,7 +69,7 @@ impl Asked {
             sample.trees.truncate(4 * MOST);
         }
         if self.has_innodb {
-            self.waits("InnoDB", INNODB_WAITS, &mut sample)?;
+            self.innodb_waits(&mut sample)?;
         }
         if self.has_digests {
             self.server.each_row(DIGESTS, &mut |row| {
@@ -87,10 +86,41 @@ impl Asked {
         Ok(sample)
     }
 
-    fn waits(&mut self, engine: &str, sql: &str, sample: &mut Sample) -> Outcome<()> {
-        self.server.each_row(sql, &mut |row| {
+    /// As `frond locks --live` reads them; a blocker that the server does not name is 0.
+    fn innodb_waits(&mut self, sample: &mut Sample) -> Outcome<()> {
+        let mut dump = Dump { given: Some(Vec::new()), ..Dump::default() };
+        innodb(&mut self.server, &mut dump)?;
+        let mut waits = graph::waits(&dump);
+        let micros = |at: usize| dump.trxs[at].wait_micros.unwrap_or(0);
+        waits.sort_by_key(|wait| std::cmp::Reverse(micros(wait.waiter)));
+        let first = sample.waits.len();
+        for wait in waits {
+            let trx = &dump.trxs[wait.waiter];
+            let place = trx.waiting_lock().map_or(String::new(), |lock| {
+                let index = lock.page.as_ref().map_or("", |page| &*page.index);
+                format!("{} {index}", lock.table).trim_end().to_owned()
+            });
+            let unnamed = wait.by.is_empty().then_some(0);
+            let named = wait.by.iter().map(|by| dump.trxs[by.trx].thread.unwrap_or(0));
+            for blocker in named.chain(unnamed) {
+                sample.waits.push(Wait {
+                    engine: "InnoDB".into(),
+                    seconds: micros(wait.waiter) as f64 / 1e6,
+                    waiter: trx.thread.unwrap_or(0),
+                    blocker,
+                    place: place.clone(),
+                    statement: class(&trx.statement),
+                });
+            }
+        }
+        sample.waits.truncate(first + LONGEST);
+        Ok(())
+    }
+
+    fn frond_waits(&mut self, sample: &mut Sample) -> Outcome<()> {
+        self.server.each_row(FROND_WAITS, &mut |row| {
             sample.waits.push(Wait {
-                engine: engine.into(),
+                engine: "Frond".into(),
                 seconds: number(row, 0).max(0.0) / 1000.0,
                 waiter: number(row, 1) as u64,
                 blocker: number(row, 2) as u64,

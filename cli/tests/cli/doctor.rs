@@ -37,6 +37,24 @@ fn the_machine_alone_is_examined_and_bad_files_are_refused() {
     assert_eq!(std::fs::read(letter).unwrap(), b"a letter, no samples");
 }
 
+/// 4 seconds, no processor time.
+#[test]
+fn a_server_that_hangs_is_away_within_seconds() {
+    // It takes connections and never says anything.
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port().to_string();
+    let way = ["--no-defaults", "--user", "root", "--host", "127.0.0.1", "--port", &port];
+    let begin = Instant::now();
+    let children = [["exporter", "--once"], ["doctor", "--json"], ["top", "--once"]].map(|args| {
+        let mut command = bounded(env!("CARGO_BIN_EXE_frond"));
+        command.args(args).args(way).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+    });
+    for mut child in children {
+        assert_eq!(child.wait().unwrap().code(), Some(2));
+    }
+    assert!(begin.elapsed() < Duration::from_secs(20), "{:?}", begin.elapsed());
+}
+
 /// Waits for a report with `rule`, or without it.
 fn until(args: &[&str], rule: &str, is_there: bool) -> Value {
     let end = Instant::now() + Duration::from_secs(40);

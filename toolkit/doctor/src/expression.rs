@@ -1,7 +1,7 @@
 //! Expressions of rules: `rate(status.Connections) * 2 > min(var.back_log, net.somaxconn)`.
 //!
 //! Numbers, 'words', names of values; `or`, `and`, `not`, comparisons, `+ - * /`, `min(a, b)`, `max(a, b)`, `rate(name)` and
-//! `delta(name)` over the window, `or_zero(name)` for a value that a server need not have. A missing value makes the whole
+//! `delta(name)` over the window, `first(name)` at its begin, `or_zero(name)` for a value that a server need not have. A missing value makes the whole
 //! expression unknown, and the result names the missing value (DOC1).
 
 use crate::snapshot::{Value, Window};
@@ -107,7 +107,7 @@ impl Parser<'_> {
         let name = |node: &Node| matches!(node, Node::Name(_));
         match (word, given.as_slice()) {
             ("min" | "max", [_, _]) => {}
-            ("rate" | "delta" | "or_zero", [one]) if name(one) => {}
+            ("rate" | "delta" | "first" | "or_zero", [one]) if name(one) => {}
             _ => return Err(format!("'{word}' is no function of these")),
         }
         Ok(Node::Call(word.to_owned(), given))
@@ -126,6 +126,9 @@ impl Node {
             Node::Call(function, given) => match (function.as_str(), given.as_slice()) {
                 ("rate", [Node::Name(name)]) => number(window.rate(name).ok_or(name.clone())?),
                 ("delta", [Node::Name(name)]) => number(window.delta(name).ok_or(name.clone())?),
+                ("first", [Node::Name(name)]) => {
+                    window.first.values.get(name).cloned().ok_or_else(|| name.clone())
+                }
                 ("or_zero", [node]) => Ok(node.value(window).unwrap_or(Value::Number(0.0))),
                 ("min", [a, b]) => number(a.number(window)?.min(b.number(window)?)),
                 (_, [a, b]) => number(a.number(window)?.max(b.number(window)?)),
@@ -202,6 +205,7 @@ mod tests {
             ("10 - 2 - 3", 5.0),
             ("rate(status.n) * 2", 10.0),
             ("delta(status.n)", 50.0),
+            ("status.n - first(status.n)", 50.0),
             ("min(var.size, 3) + max(1, 2)", 5.0),
             ("var.mode == 'ON' and not var.size > 9", 1.0),
             ("or_zero(var.none) + 1", 1.0),

@@ -36,7 +36,10 @@ pub const UNIT: u64 = 4096;
 const HEAD: usize = 28;
 /// The most bytes of a block, packed and unpacked.
 const MOST_PACKED: u32 = 4 << 20;
-const MOST_PLAIN: u64 = 64 << 20;
+const MOST_PLAIN: u64 = 8 << 20;
+/// The most samples of a block, and the most values of a sample; servers have some thousands.
+const SAMPLES: usize = 10;
+const MOST_VALUES: usize = 50_000;
 
 /// A line of a block: all values of the first sample; of the others, the values that are new or changed.
 #[derive(Serialize, Deserialize)]
@@ -129,7 +132,7 @@ impl Writer {
     /// Adds a sample. Every tenth sample is written, with those before it.
     pub fn add(&mut self, sample: Snapshot) -> io::Result<()> {
         self.pending.push(sample);
-        if self.pending.len() >= 10 {
+        if self.pending.len() >= SAMPLES {
             self.flush()?;
         }
         Ok(())
@@ -154,7 +157,9 @@ impl Writer {
         self.pending.clear();
         let packed = zstd::encode_all(lines.as_slice(), 3)?;
         let length = units(packed.len());
-        if packed.len() as u64 > u64::from(MOST_PACKED) || length > self.bound {
+        let plain = lines.len() as u64;
+        if packed.len() as u64 > u64::from(MOST_PACKED) || plain > MOST_PLAIN || length > self.bound
+        {
             return Err(io::Error::other("a sample is larger than the file may become"));
         }
         if self.next + length > self.bound {
@@ -186,13 +191,16 @@ pub fn read(file: &File, each: &mut dyn FnMut(Snapshot) -> bool) -> io::Result<(
             continue;
         }
         let mut whole = Snapshot::default();
-        for line in plain.split(|b| *b == b'\n') {
+        for line in plain.split(|b| *b == b'\n').take(SAMPLES) {
             let Ok(line) = serde_json::from_slice::<Line>(line) else { break };
             whole.at = line.at;
             whole.values.extend(line.values);
             line.gone.iter().for_each(|name| {
                 whole.values.remove(name);
             });
+            if whole.values.len() > MOST_VALUES {
+                break;
+            }
             if !each(whole.clone()) {
                 return Ok(());
             }

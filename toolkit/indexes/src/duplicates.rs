@@ -21,8 +21,8 @@
 //! engine `(x)` gives rows of one `x` in the order of the primary key, which `(x, y)` does not. docs/indexes.md says
 //! so.
 
-use crate::duty::{covers_constraint, Duties};
-use crate::model::{same_name, Key, KeyKind, Part, Table};
+use crate::duty::{covers_constraint, Duties, Parents};
+use crate::model::{Key, KeyKind, Part, Table};
 
 /// How a key repeats another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -48,9 +48,9 @@ pub enum Finding {
     Foreign { at: usize, of: usize, actions_differ: bool },
 }
 
-/// All findings of `table`; `all` are the tables whose foreign keys may refer to it.
-pub fn find(table: &Table, all: &[Table]) -> Vec<Finding> {
-    let duties = Duties::of(table, all);
+/// All findings of `table`; `parents` has the foreign keys that may refer to it.
+pub fn find(table: &Table, parents: &Parents<'_>) -> Vec<Finding> {
+    let duties = Duties::of(table, parents);
     let mut gone = vec![false; table.keys.len()];
     let order = order(table);
     for &at in &order {
@@ -82,7 +82,8 @@ pub fn find(table: &Table, all: &[Table]) -> Vec<Finding> {
             findings.push(Finding::Key { key: key.name.clone(), of: of.name.clone(), how, also });
         }
     }
-    for key in &stays {
+    // Shortening makes a key anew; one that is ignored would be read again.
+    for key in stays.iter().filter(|key| !key.ignored) {
         if let Some(parts) = without_suffix(table, key) {
             let mut short = (*key).clone();
             short.parts.truncate(parts);
@@ -145,9 +146,8 @@ fn covers(table: &Table, other: &Key, key: &Key) -> Option<Repeats> {
     if !same_kind || key.options != other.options || key.parts.len() != other.parts.len() {
         return None;
     }
-    let has = |part: &Part| {
-        other.parts.iter().any(|o| same_name(&o.column, &part.column) && o.prefix == part.prefix)
-    };
+    let has =
+        |part: &Part| other.parts.iter().any(|o| o.same_column(part) && o.prefix == part.prefix);
     key.parts.iter().all(has).then_some(Repeats::Exact)
 }
 
@@ -159,7 +159,7 @@ fn covers_ordered(table: &Table, other: &Key, key: &Key) -> Option<Repeats> {
     }
     let mut reversed = None;
     for (at, (part, theirs)) in key.parts.iter().zip(&long).enumerate() {
-        if !same_name(&part.column, &theirs.column) {
+        if !part.same_column(theirs) {
             return None;
         }
         let whole = match (part.prefix, theirs.prefix) {
@@ -215,9 +215,10 @@ fn without_suffix(table: &Table, key: &Key) -> Option<usize> {
     }
     let most = primary.parts.len().min(key.parts.len().saturating_sub(1));
     (1..=most).rev().map(|n| (n, key.parts.len() - n)).find_map(|(n, rest)| {
-        let equal = key.parts[rest..].iter().zip(&primary.parts[..n]).all(|(a, b)| {
-            same_name(&a.column, &b.column) && a.prefix.is_none() && a.descending == b.descending
-        });
+        let equal = key.parts[rest..]
+            .iter()
+            .zip(&primary.parts[..n])
+            .all(|(a, b)| a.same_column(b) && a.prefix.is_none() && a.descending == b.descending);
         equal.then_some(rest)
     })
 }
@@ -233,7 +234,8 @@ fn foreign(table: &Table) -> Vec<Finding> {
             .map(|(a, b)| (a.to_lowercase(), b.to_lowercase()))
             .collect();
         pairs.sort();
-        (key.parent_db.to_lowercase(), key.parent.to_lowercase(), pairs)
+        // Most servers tell tables apart by case, and none writes one table's name in two ways.
+        (&key.parent_db, &key.parent, pairs)
     };
     let all: Vec<_> = (0..table.foreign.len()).map(pairs).collect();
     for at in 1..all.len() {

@@ -1,6 +1,8 @@
 //! Reasons for which a key must stay even if nothing reads it (IX1).
 
-use crate::model::{same_name, Key, KeyKind, Table};
+use std::collections::HashMap;
+
+use crate::model::{ForeignKey, Key, KeyKind, Table};
 
 /// A foreign key, of this or another table, that needs an index on columns of this table.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -9,15 +11,36 @@ struct Need {
     what: String,
 }
 
+/// Foreign keys by the table that they refer to. The server decides whether names of tables differ in case; here they are
+/// compared without case.
+#[derive(Debug)]
+pub struct Parents<'a>(HashMap<(String, String), Vec<(&'a Table, &'a ForeignKey)>>);
+
+impl<'a> Parents<'a> {
+    pub fn of(all: &'a [Table]) -> Parents<'a> {
+        let mut found: HashMap<_, Vec<_>> = HashMap::new();
+        for table in all {
+            for key in &table.foreign {
+                let parent = (key.parent_db.to_lowercase(), key.parent.to_lowercase());
+                found.entry(parent).or_default().push((table, key));
+            }
+        }
+        Parents(found)
+    }
+}
+
 /// The reasons of one table.
 #[derive(Clone, Debug, Default)]
 pub struct Duties {
     needs: Vec<Need>,
+    /// The UNIQUE key by which a clustered engine stores the rows of a table without a primary key: without it, all other
+    /// keys end with other columns.
+    clustering: Option<String>,
 }
 
 impl Duties {
-    /// Looks through `all` for foreign keys that refer to `table`.
-    pub fn of(table: &Table, all: &[Table]) -> Duties {
+    /// `parents` has the foreign keys of all tables.
+    pub fn of(table: &Table, parents: &Parents<'_>) -> Duties {
         let mut needs: Vec<Need> = table
             .foreign
             .iter()
@@ -29,30 +52,36 @@ impl Duties {
                 },
             })
             .collect();
-        for other in all {
-            for key in &other.foreign {
-                // The server decides whether names of tables differ in case; here they are compared without case.
-                if same_name(&key.parent, &table.name) && same_name(&key.parent_db, &table.db) {
+        let name = (table.db.to_lowercase(), table.name.to_lowercase());
+        needs.extend(parents.0.get(&name).into_iter().flatten().map(|(other, key)| Need {
+            columns: key.parent_columns.clone(),
+            what: format!("a foreign key of {}", other.full_name()),
+        }));
+        if let Some(column) = &table.auto_increment {
+            // Without a key that begins with the column, engines without a clustered key count within the columns before it.
+            let ordered = || table.keys.iter().filter(|key| key.is_ordered());
+            let place = |key: &Key| key.parts.iter().position(|part| part.is_column(column));
+            let first = ordered().any(|key| place(key) == Some(0));
+            for (key, n) in ordered().filter_map(|key| Some((key, place(key)?))) {
+                if n == 0 || !first {
                     needs.push(Need {
-                        columns: key.parent_columns.clone(),
-                        what: format!("a foreign key of {}", other.full_name()),
+                        columns: key.parts[..=n].iter().map(|part| part.column.clone()).collect(),
+                        what: format!("the AUTO_INCREMENT column {column}"),
                     });
                 }
             }
         }
-        if let Some(column) = &table.auto_increment {
-            needs.push(Need {
-                columns: vec![column.clone()],
-                what: format!("the AUTO_INCREMENT column {column}"),
-            });
-        }
-        Duties { needs }
+        let clustering = table.clustering_key().filter(|_| table.is_clustered());
+        Duties { needs, clustering: clustering.map(|key| key.name.clone()) }
     }
 
     /// Why `key` cannot go while only `others` stay; `None` if it can.
     pub fn held(&self, key: &Key, others: &[&Key]) -> Option<String> {
         if key.kind == KeyKind::Primary {
             return Some("the primary key".into());
+        }
+        if self.clustering.as_ref() == Some(&key.name) {
+            return Some("the order of the rows".into());
         }
         if key.without_overlaps {
             return Some("the constraint WITHOUT OVERLAPS".into());
@@ -87,7 +116,7 @@ pub(crate) fn covers_constraint(other: &Key, key: &Key) -> bool {
         && !other.parts.is_empty()
         && other.parts.iter().all(|theirs| {
             key.parts.iter().any(|part| {
-                same_name(&part.column, &theirs.column)
+                part.same_column(theirs)
                     && match (part.prefix, theirs.prefix) {
                         (None, _) => true,
                         (Some(_), None) => false,

@@ -43,6 +43,12 @@ impl Part {
     pub fn is_column(&self, name: &str) -> bool {
         same_name(&self.column, name)
     }
+
+    /// Whether both are the same column, or the same expression: in its strings case matters.
+    pub fn same_column(&self, other: &Part) -> bool {
+        self.column == other.column
+            || !self.column.starts_with('(') && self.is_column(&other.column)
+    }
 }
 
 /// A key of a table; the name of the primary key is `PRIMARY`.
@@ -59,6 +65,8 @@ pub struct Key {
     pub ignored: bool,
     /// A part is `WITHOUT OVERLAPS`: a constraint that no other key gives.
     pub without_overlaps: bool,
+    /// The literal behind COMMENT, with its quotes; empty if there is none.
+    pub comment: String,
     /// Other options that decide which statements it serves: the parser of a FULLTEXT key, the distance of a
     /// VECTOR key.
     pub options: String,
@@ -78,6 +86,7 @@ impl Key {
             hash: false,
             ignored: false,
             without_overlaps: false,
+            comment: String::new(),
             options: String::new(),
             bytes: None,
             cardinality: None,
@@ -148,6 +157,7 @@ impl Table {
             self.keys.iter().find(|key| {
                 key.kind == KeyKind::Unique
                     && key.is_ordered()
+                    && !key.ignored
                     && key.parts.iter().all(|part| {
                         part.prefix.is_none()
                             && self.not_null.iter().any(|name| part.is_column(name))
@@ -159,7 +169,8 @@ impl Table {
 
 /// Whether two names are equal apart from case.
 pub fn same_name(a: &str, b: &str) -> bool {
-    a.len() == b.len() && a.eq_ignore_ascii_case(b) || a.to_lowercase() == b.to_lowercase()
+    a.eq_ignore_ascii_case(b)
+        || !(a.is_ascii() && b.is_ascii()) && a.to_lowercase() == b.to_lowercase()
 }
 
 /// `db.table`, or the table alone.

@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use crate::dump::Hiding;
 use crate::duplicates::{self, Finding, Repeats};
+use crate::duty::Parents;
 use crate::model::{full_name, quoted, ForeignKey, Key, KeyKind, Part, Table};
 
 /// Version of the document; it grows when a field changes its meaning or is removed.
@@ -156,8 +157,8 @@ pub(crate) fn item(table: &Table, key: &Key, kind: Kind, reason: String, hiding:
 }
 
 /// The duplicates of `table` as items.
-pub fn duplicates(table: &Table, all: &[Table], hiding: Hiding) -> Vec<Item> {
-    let found = duplicates::find(table, all);
+pub fn duplicates(table: &Table, parents: &Parents<'_>, hiding: Hiding) -> Vec<Item> {
+    let found = duplicates::find(table, parents);
     found.iter().filter_map(|finding| repeated(table, finding, hiding)).collect()
 }
 
@@ -196,9 +197,15 @@ fn repeated(table: &Table, finding: &Finding, hiding: Hiding) -> Option<Item> {
             );
             let (begin, name) = (alter(table), quoted(&key.name));
             let parts = parts(key, *n, true);
+            let comment = match key.comment.as_str() {
+                "" => String::new(),
+                text => format!(" COMMENT {text}"),
+            };
             // This is another definition of the same index: nothing is hidden, and nothing becomes smaller.
             Item {
-                now: Some(format!("{begin} DROP INDEX {name}, ADD INDEX {name} ({parts});")),
+                now: Some(format!(
+                    "{begin} DROP INDEX {name}, ADD INDEX {name} ({parts}){comment};"
+                )),
                 undo: None,
                 later: None,
                 bytes: None,

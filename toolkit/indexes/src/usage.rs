@@ -4,8 +4,8 @@
 //!
 //! - IU1. Evidence only adds: an index that any server counted, or any plan named, is used. Names are compared without
 //!   case, so that in doubt an index counts as used.
-//! - IU2. Within a window no counter was reset. Counters that went down between two readings are refused; those of a
-//!   restarted server count from its start.
+//! - IU2. Within a window no counter was reset. Counters that went down or away between two readings are refused; those of a
+//!   restarted server count from its start. An ALTER resets its table's counters: all keys of such a table count as used.
 //!
 //! The counters count rows found through an index (those of performance_schema too, as observed with MariaDB 10.11). So an
 //! index whose look-ups find nothing is not counted. A logged plan names it nevertheless.
@@ -16,8 +16,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::dump::Hiding;
 use crate::duplicates::{self, Finding};
-use crate::duty::Duties;
-use crate::model::{Key, KeyKind, Table};
+use crate::duty::{Duties, Parents};
+use crate::model::{same_name, Key, KeyKind, Table};
 use crate::report::{item, Item, Kind};
 
 /// Version of a file of counters.
@@ -43,6 +43,9 @@ pub struct Counters {
     /// The moment, in seconds since 1970 by the server's clock; and how long the server had been running.
     pub taken: u64,
     pub uptime: u64,
+    /// When each table's definition was written; `key` is empty, `n` in seconds since 1970. Counts of a table begin then.
+    #[serde(default)]
+    pub created: Vec<Count>,
     /// Keyed by the source of the counts: `performance_schema`, `userstat`.
     pub sources: BTreeMap<String, Vec<Count>>,
 }
@@ -78,28 +81,44 @@ impl Saved {
         if now.uptime + SLACK < elapsed {
             return Ok(Window { restarted: true, ..now.window() });
         }
+        let created: HashMap<_, _> = now.created.iter().map(|c| ((&c.db, &c.table), c.n)).collect();
+        // Both are by the server's clock, in whole seconds.
+        let since = |n: &u64| *n >= before.taken;
+        let changed = |count: &Count| created.get(&(&count.db, &count.table)).is_some_and(since);
         let mut counts = Vec::new();
         let mut sources = Vec::new();
         for (kind, now_counted) in &now.sources {
             let Some(old) = before.sources.get(kind) else { continue };
-            let old: HashMap<_, _> = old.iter().map(|c| ((&c.db, &c.table, &c.key), c.n)).collect();
+            let mut old: HashMap<_, _> =
+                old.iter().map(|c| ((&c.db, &c.table, &c.key), c)).collect();
+            let reset = |count: &Count| {
+                format!(
+                    "{kind} of {} was set back since (index {} of {}.{}): what was read before is not known; \
+                     begin with a new --save",
+                    now.server, count.key, count.db, count.table
+                )
+            };
             sources.push(kind.clone());
             for count in now_counted {
-                let old = old.get(&(&count.db, &count.table, &count.key)).copied().unwrap_or(0);
-                let n = count.n.checked_sub(old).ok_or_else(|| {
-                    format!(
-                        "{kind} of {} was set back since (index {} of {}.{}): what was read before is not known; \
-                         begin with a new --save",
-                        now.server, count.key, count.db, count.table
-                    )
-                })?;
-                counts.push(Count { n, ..count.clone() });
+                let old = old.remove(&(&count.db, &count.table, &count.key)).map_or(0, |c| c.n);
+                match count.n.checked_sub(old) {
+                    Some(n) => counts.push(Count { n, ..count.clone() }),
+                    None if changed(count) => {}
+                    None => return Err(reset(count)),
+                }
+            }
+            // A count that is gone was set back as well, unless its table went or was changed.
+            let there = |c: &&&Count| created.contains_key(&(&c.db, &c.table)) && !changed(c);
+            if let Some(gone) = old.values().filter(|c| c.n > 0).find(there) {
+                return Err(reset(gone));
             }
         }
         if sources.is_empty() {
             return Err(format!("{} counts otherwise now than in it", now.server));
         }
-        Ok(Window { seconds: elapsed, counts, sources, restarted: false, exact: true })
+        let unknown = now.created.iter().filter(|c| since(&c.n));
+        let unknown = unknown.map(|c| (c.db.clone(), c.table.clone())).collect();
+        Ok(Window { seconds: elapsed, counts, sources, unknown, restarted: false, exact: true })
     }
 }
 
@@ -110,6 +129,7 @@ impl Counters {
             seconds: self.uptime,
             counts: self.sources.values().flatten().cloned().collect(),
             sources: self.sources.keys().cloned().collect(),
+            unknown: Vec::new(),
             restarted: false,
             exact: false,
         }
@@ -122,6 +142,8 @@ pub struct Window {
     pub seconds: u64,
     pub counts: Vec<Count>,
     pub sources: Vec<String>,
+    /// Tables (database, name) that were made or altered within it: reads before that are not counted.
+    pub unknown: Vec<(String, String)>,
     /// The server was restarted since the earlier counters: these counts begin at its start.
     pub restarted: bool,
     /// Both ends are known. If false, counting may have begun at any time since the server's start.
@@ -138,6 +160,8 @@ fn name(db: &str, table: &str, key: &str) -> Name {
 #[derive(Debug, Default)]
 pub struct Usage {
     used: HashSet<Name>,
+    /// Tables of which not all reads are known: their keys count as used.
+    unknown: HashSet<(String, String)>,
     /// Rows that were inserted, updated or deleted, by table; from the server with the most.
     changes: HashMap<(String, String), u64>,
     /// The shortest window of any server.
@@ -152,6 +176,8 @@ impl Usage {
         self.servers += 1;
         self.seconds = Some(self.seconds.map_or(window.seconds, |s| s.min(window.seconds)));
         self.sources.extend(window.sources.iter().cloned());
+        let lower = |(db, table): &(String, String)| (db.to_lowercase(), table.to_lowercase());
+        self.unknown.extend(window.unknown.iter().map(lower));
         for count in window.counts.iter().filter(|count| count.n > 0) {
             let name = name(&count.db, &count.table, &count.key);
             if count.key.is_empty() {
@@ -165,7 +191,8 @@ impl Usage {
 
     /// Adds the lines of a logged plan (`# explain: ...`, tab separated, the first names the columns). `tables` are those of
     /// the statement, as (database, table); `all` are the server's. A plan names tables by their aliases. So a key counts for
-    /// every table of the statement that has a key of this name; if none has, for every table of the server.
+    /// every table of the statement that has a key of this name; if none has, or if one of them is no base table but may be a
+    /// view, for every table of the server.
     pub fn add_plan(&mut self, plan: &[u8], tables: &[(String, String)], all: &[Table]) {
         let text = String::from_utf8_lossy(plan);
         let mut lines = text.lines().map(|line| line.trim_start_matches("# explain: "));
@@ -185,13 +212,13 @@ impl Usage {
 
     fn add_named(&mut self, key: &str, tables: &[(String, String)], all: &[Table]) {
         let having = || all.iter().filter(|table| table.key(key).is_some());
-        let of_statement = |table: &&Table| {
-            tables
-                .iter()
-                .any(|(db, name)| (db.is_empty() || same(db, &table.db)) && same(name, &table.name))
+        let is = |(db, name): &(String, String), table: &Table| {
+            (db.is_empty() || same_name(db, &table.db)) && same_name(name, &table.name)
         };
+        let hidden = tables.iter().any(|name| !all.iter().any(|table| is(name, table)));
+        let of_statement = |table: &&Table| tables.iter().any(|name| is(name, table));
         let mut found: Vec<&Table> = having().filter(of_statement).collect();
-        if found.is_empty() {
+        if found.is_empty() || hidden {
             found = having().collect();
         }
         for table in found {
@@ -200,7 +227,8 @@ impl Usage {
     }
 
     fn is_used(&self, table: &Table, key: &Key) -> bool {
-        self.used.contains(&name(&table.db, &table.name, &key.name))
+        let (db, table, key) = name(&table.db, &table.name, &key.name);
+        self.used.contains(&(db.clone(), table.clone(), key)) || self.unknown.contains(&(db, table))
     }
 
     /// `no statement has read it in 3.2 days`, with the evidence.
@@ -227,8 +255,8 @@ impl Usage {
 
 /// The keys of `table` that nothing has read and nothing needs. All of them can be dropped at once, together with the keys
 /// that `duplicates` finds superfluous (IX2).
-pub fn unused(table: &Table, all: &[Table], usage: &Usage, hiding: Hiding) -> Vec<Item> {
-    let duplicates = duplicates::find(table, all);
+pub fn unused(table: &Table, parents: &Parents<'_>, usage: &Usage, hiding: Hiding) -> Vec<Item> {
+    let duplicates = duplicates::find(table, parents);
     let mut used: Vec<&Key> = table.keys.iter().filter(|key| usage.is_used(table, key)).collect();
     let mut stay: Vec<&Key> = table.keys.iter().collect();
     for finding in &duplicates {
@@ -240,7 +268,7 @@ pub fn unused(table: &Table, all: &[Table], usage: &Usage, hiding: Hiding) -> Ve
             stay.retain(|other| other.name != *key);
         }
     }
-    let duties = Duties::of(table, all);
+    let duties = Duties::of(table, parents);
     let mut found = Vec::new();
     for key in &table.keys {
         // Servers differ from release to release in how they count reads of the other kinds.
@@ -256,10 +284,6 @@ pub fn unused(table: &Table, all: &[Table], usage: &Usage, hiding: Hiding) -> Ve
         }
     }
     found
-}
-
-fn same(a: &str, b: &str) -> bool {
-    a.to_lowercase() == b.to_lowercase()
 }
 
 /// `3.2 days`, `5.0 hours`, `40 seconds`.

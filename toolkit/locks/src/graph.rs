@@ -30,7 +30,7 @@ pub struct Blocker {
 #[serde(rename_all = "kebab-case")]
 pub enum Unknown {
     /// Not all locks are printed: the lock monitor is off (`innodb_status_output_locks`), or it printed only ten
-    /// locks.
+    /// locks. Or a running server does not say which of several transactions blocks.
     NotPrinted,
     /// The dump is cut.
     Cut,
@@ -79,6 +79,9 @@ pub fn waits(dump: &Dump) -> Vec<Wait> {
             for &(other, lock) in near {
                 if other == waiter {
                     continue;
+                }
+                if wait.by.len() == MOST {
+                    break;
                 }
                 looked += usize::from(lock.waiting);
                 if looked > MOST || !waits_for(wanted, lock) {
@@ -129,8 +132,10 @@ fn told(dump: &Dump, given: &[crate::model::Given]) -> Vec<Wait> {
     let mut found: Vec<Wait> = waiting(dump).collect();
     let of = places(&found);
     for edge in given {
-        if let Some(at) = of.get(&edge.waiter) {
-            found[*at].add(Blocker { trx: edge.blocker, holds: true });
+        let Some(at) = of.get(&edge.waiter) else { continue };
+        match edge.blocker {
+            Some(trx) => found[*at].add(Blocker { trx, holds: true }),
+            None => found[*at].unknown = Some(Unknown::NotPrinted),
         }
     }
     for wait in &mut found {
@@ -141,7 +146,7 @@ fn told(dump: &Dump, given: &[crate::model::Given]) -> Vec<Wait> {
             let (theirs, ours) = (trx(by.trx), trx(wait.waiter));
             by.holds = !matches!((theirs, ours), (Some(a), Some(b)) if same_record(a, b));
         }
-        wait.unknown = wait.by.is_empty().then_some(Unknown::Gone);
+        wait.unknown = wait.by.is_empty().then_some(wait.unknown.unwrap_or(Unknown::Gone));
     }
     found
 }
@@ -165,10 +170,7 @@ pub fn roots(waits: &[Wait]) -> Vec<Vec<usize>> {
     let of = places(waits);
     let mut found: Vec<Option<Vec<usize>>> = vec![None; waits.len()];
     let mut seen = vec![usize::MAX; waits.len()];
-    // Transactions with fewer waits before them come first, so that their roots can be reused.
-    let mut order: Vec<usize> = (0..waits.len()).collect();
-    order.sort_by_key(|at| waits[*at].by.len());
-    for at in order {
+    for at in blockers_first(waits, &of) {
         let (mut roots, mut stack) = (Vec::new(), vec![at]);
         let add = |roots: &mut Vec<usize>, root: usize| {
             if roots.len() < MOST && !roots.contains(&root) {
@@ -195,6 +197,24 @@ pub fn roots(waits: &[Wait]) -> Vec<Vec<usize>> {
         found[at] = Some(roots);
     }
     found.into_iter().map(Option::unwrap_or_default).collect()
+}
+
+/// Each wait behind those that it waits for, unless they are in a circle: so their roots can be reused.
+fn blockers_first(waits: &[Wait], of: &HashMap<usize, usize>) -> Vec<usize> {
+    let (mut order, mut met) = (Vec::new(), vec![false; waits.len()]);
+    for begin in 0..waits.len() {
+        let mut stack = vec![(begin, false)];
+        while let Some((at, done)) = stack.pop() {
+            if done {
+                order.push(at);
+            } else if !std::mem::replace(&mut met[at], true) {
+                stack.push((at, true));
+                let next = waits[at].by.iter().filter_map(|by| of.get(&by.trx));
+                stack.extend(next.map(|next| (*next, false)));
+            }
+        }
+    }
+    order
 }
 
 /// The waits that wait for themselves through others. `among`: the waits to check.

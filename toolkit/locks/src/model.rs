@@ -108,7 +108,6 @@ pub struct Trx {
     pub lock_structs: u64,
     pub row_locks: u64,
     pub undo: u64,
-    pub heap_bytes: u64,
     pub tables_locked: u64,
     /// `LOCK WAIT`
     pub waits: bool,
@@ -118,6 +117,8 @@ pub struct Trx {
     pub locks: Vec<Lock>,
     pub prepared: bool,
     pub rolling_back: bool,
+    /// The server works for it without a statement, as a replica's applier does.
+    pub works: bool,
     /// It keeps a read view open: purge cannot remove row versions that the view may still read.
     pub read_view: bool,
 }
@@ -135,6 +136,15 @@ impl Trx {
             && !self.waits
             && !self.prepared
             && !self.rolling_back
+            && !self.works
+    }
+
+    /// Whether `lock` is its lock. The line of a lock has the number that stands for a transaction without one: its address
+    /// with a bit that no number has.
+    pub fn owns(&self, lock: &Lock) -> bool {
+        let address = self.id.strip_prefix("(0x").and_then(|id| id.strip_suffix(')'));
+        let address = address.and_then(|id| u64::from_str_radix(id, 16).ok());
+        self.id == lock.owner || address.is_some_and(|id| lock.owner.parse() == Ok(id | NUMBERLESS))
     }
 
     /// Some of its locks are not printed.
@@ -143,11 +153,15 @@ impl Trx {
     }
 }
 
+/// Numbers of transactions are smaller than this.
+pub const NUMBERLESS: u64 = 1 << 48;
+
 /// A waiter and one of its blockers, as a server reports them: indexes into the dump's transactions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Given {
     pub waiter: usize,
-    pub blocker: usize,
+    /// `None`: the server does not say which of several it is.
+    pub blocker: Option<usize>,
 }
 
 /// The state of a server at one moment.

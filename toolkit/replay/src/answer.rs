@@ -11,6 +11,9 @@ pub type Row = Vec<Option<Vec<u8>>>;
 /// Bytes of rows that are kept of one answer. A larger result is compared only by its hashes.
 pub const KEPT: usize = 4 << 20;
 
+/// Number of warnings that are read of one answer.
+pub const WARNINGS: usize = 64;
+
 /// The type of a column, as far as comparing needs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Type {
@@ -25,6 +28,8 @@ pub enum Type {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Column {
     pub name: String,
+    /// The alias of its table, and its name there; both empty if it is no column of a table.
+    pub field: (String, String),
     pub of: Type,
 }
 

@@ -15,7 +15,7 @@ use frond_event::{Event, Kind, Sink, Skip as Unread};
 use frond_sqltext::{Dialect, StatementKind};
 
 use crate::answer::Answer;
-use crate::compare::{compare, Verdict};
+use crate::compare::{compare, keys_differ, Verdict, What};
 use crate::read::read;
 use crate::report::{Difference, Totals};
 use crate::statement::{duty, reads_clock, undetermined, without_limit, Duty, Skip};
@@ -282,9 +282,14 @@ impl<'a> Worker<'a> {
         let Some(session) = self.sessions.get_mut(&job.session) else { return Ok(()) };
         session.used = turn;
         if !job.db.is_empty() && job.db != session.db {
-            for target in &mut session.targets {
-                // If the database is missing, the statement fails, and the failure is compared.
-                target.choose(&job.db)?;
+            let [a, b] = &mut session.targets;
+            let chosen = [a.choose(&job.db)?, b.choose(&job.db)?];
+            session.db.clear();
+            if chosen.iter().any(|answer| answer.error.is_some()) {
+                // In another database the statement would mean other tables: USE is what is compared.
+                let verdict = settings_differ(&job.sql, &chosen[0], &chosen[1]);
+                self.count(job, &chosen, verdict);
+                return Ok(());
             }
             session.db.clone_from(&job.db);
         }
@@ -318,8 +323,20 @@ impl<'a> Worker<'a> {
         if matches!(verdict, Verdict::Different(..)) && job.compared {
             verdict = doubted(verdict, job, &mut session.targets, &answers)?;
         }
+        if let Some(late) = late {
+            let mut totals = shared.totals();
+            totals.latest = totals.latest.max(late.as_secs_f64());
+        }
+        self.count(job, &answers, verdict);
+        Ok(())
+    }
+
+    /// Adds what became of a statement to the totals.
+    fn count(&mut self, job: &Job, answers: &[Answer; 2], verdict: Verdict) {
+        let [a, b] = answers;
         frond_sqltext::fingerprint(&job.sql, Dialect::Frond, &mut self.key);
         self.key.truncate(4096);
+        let shared = self.shared;
         let mut totals = shared.totals();
         if job.compared {
             totals.run += 1;
@@ -332,9 +349,6 @@ impl<'a> Worker<'a> {
             }
         } else {
             totals.set_up += 1;
-        }
-        if let Some(late) = late {
-            totals.latest = totals.latest.max(late.as_secs_f64());
         }
         match verdict {
             Verdict::Same => totals.same += u64::from(job.compared),
@@ -363,7 +377,6 @@ impl<'a> Worker<'a> {
                 }
             }
         }
-        Ok(())
     }
 }
 
@@ -388,6 +401,11 @@ fn settings_differ(sql: &[u8], a: &Answer, b: &Answer) -> Verdict {
     compare(sql, &a.only_error(), &b.only_error())
 }
 
+/// These make a server of MariaDB refuse groups with other columns, and end what takes too long; others call them wrong.
+const FULL_GROUPS: &[u8] =
+    b"SET STATEMENT sql_mode = CONCAT(@@sql_mode, ',ONLY_FULL_GROUP_BY') FOR ";
+const TIMED: &[u8] = b"SET STATEMENT max_statement_time = 60 FOR ";
+
 /// Keeps a difference only if no right answer could have been the other one (RP3).
 fn doubted(
     found: Verdict,
@@ -406,12 +424,25 @@ fn doubted(
     if moved(0) || moved(1) {
         return Ok(Verdict::Undetermined("the same server answers differently a second time"));
     }
-    if matches!(
-        found,
-        Verdict::Different(crate::compare::What::Rows | crate::compare::What::Order, _)
-    ) {
-        if let Some(whole) = without_limit(&job.sql) {
-            let [a, b] = both(targets, &whole, true)?;
+    if matches!(found, Verdict::Different(What::Rows | What::Order, _)) {
+        // A column that neither is grouped by nor follows from the groups may have the value of any row of a group.
+        let full = [FULL_GROUPS, &job.sql].concat();
+        let refused = |answer: &Answer| {
+            answer.error.as_ref().is_some_and(|(code, _)| matches!(code, 1055 | 1140))
+        };
+        if both(targets, &full, true)?.iter().any(refused) {
+            return Ok(Verdict::Undetermined("a column of no group: any of its rows may show it"));
+        }
+        let whole = without_limit(&job.sql).filter(|_| {
+            let [a, b] = answers;
+            !keys_differ(&job.sql, a, b)
+        });
+        if let Some(whole) = whole {
+            let mut timed = both(targets, &[TIMED, &whole].concat(), true)?;
+            if timed.iter().any(|answer| matches!(answer.error, Some((1064, _)))) {
+                timed = both(targets, &whole, true)?;
+            }
+            let [a, b] = timed;
             return Ok(match compare(&whole, &a, &b) {
                 Verdict::Same | Verdict::Undetermined(_) => {
                     Verdict::Undetermined("LIMIT among rows that the order does not tell apart")

@@ -55,18 +55,27 @@ pub fn duty(event: &Event<'_>, writes: bool) -> Duty {
     if std::str::from_utf8(event.sql).is_err() {
         return Duty::Skip(Skip::NotText);
     }
-    let words = Words::of(event.sql);
-    if event.kind == Kind::Execute && words.parameters {
-        return Duty::Skip(Skip::NoValues);
-    }
-    duty_of(event.sql, &words, writes)
+    // The session's sql_mode is not known, and it decides where strings end: what any mode forbids is not run.
+    let mut found = MODES.map(|(ansi_quotes, no_backslash_escapes)| {
+        let mode = SqlMode { ansi_quotes, no_backslash_escapes };
+        let words = Words::of_in(event.sql, mode);
+        match event.kind == Kind::Execute && words.parameters {
+            true => Duty::Skip(Skip::NoValues),
+            false => duty_of(StatementKind::of_in(event.sql, mode), &words, writes),
+        }
+    });
+    // Stable: of what is forbidden, the first mode's reason is told.
+    found.sort_by_key(|duty| !matches!(duty, Duty::Skip(_)));
+    found[0]
 }
 
-fn duty_of(sql: &[u8], words: &Words<'_>, writes: bool) -> Duty {
+/// The ways to read a statement: ANSI_QUOTES, NO_BACKSLASH_ESCAPES.
+const MODES: [(bool, bool); 4] = [(false, false), (true, false), (false, true), (true, true)];
+
+fn duty_of(kind: StatementKind, words: &Words<'_>, writes: bool) -> Duty {
     use StatementKind::*;
-    let kind = StatementKind::of(sql);
     // The server's version decides whether an executable comment is read; and several statements are not one.
-    let sets_it = |v: &&[u8]| v.to_ascii_lowercase().ends_with(b"read_only");
+    let sets_it = |v: &&[u8]| bare(v).ends_with(b"read_only");
     let read_only_kept = !words.any(&[b"tx_read_only", b"transaction_read_only", b"write"])
         && !words.variables.iter().any(sets_it);
     let modified = words.first_is(b"set") && kind != Set;
@@ -112,9 +121,16 @@ fn duty_of(sql: &[u8], words: &Words<'_>, writes: bool) -> Duty {
     }
 }
 
+/// The dot may be a token of its own.
 fn is_global(variable: &[u8]) -> bool {
-    let lower = variable.to_ascii_lowercase();
-    lower.starts_with(b"@@global.") || lower.starts_with(b"@@persist")
+    let bare = bare(variable);
+    bare.starts_with(b"@@global") || bare.starts_with(b"@@persist")
+}
+
+/// A name in lower case without its quotes.
+fn bare(name: &[u8]) -> Vec<u8> {
+    let quotes = |b: &u8| matches!(b, b'`' | b'"');
+    name.iter().filter(|b| !quotes(b)).map(u8::to_ascii_lowercase).collect()
 }
 
 /// True if the statement's result depends on the session's clock, which can be set.
@@ -189,6 +205,21 @@ pub fn chooses_among_equals(sql: &[u8]) -> bool {
         || words.calls_any(&[b"max", b"min"])
 }
 
+/// True if it computes a sum of many values: of FLOAT and DOUBLE it depends on their order, without a bound if they cancel.
+pub fn sums(sql: &[u8]) -> bool {
+    Words::of(sql).calls_any(&[
+        b"sum",
+        b"avg",
+        b"std",
+        b"stddev",
+        b"stddev_pop",
+        b"stddev_samp",
+        b"variance",
+        b"var_pop",
+        b"var_samp",
+    ])
+}
+
 /// The statement without its own LIMIT; `None` if it has none.
 pub fn without_limit(sql: &[u8]) -> Option<Vec<u8>> {
     let all: Vec<Token> = tokens(sql, SqlMode::default()).collect();
@@ -227,6 +258,8 @@ pub enum Order {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Term {
     Name(Vec<u8>),
+    /// Table and column.
+    Field(Vec<u8>, Vec<u8>),
     Position(usize),
 }
 
@@ -256,16 +289,16 @@ pub fn order(sql: &[u8]) -> Order {
         if term.last().is_some_and(|t| is(sql, t, b"asc") || is(sql, t, b"desc")) {
             term.pop();
         }
+        let is_name = |t: &Token| matches!(t.kind, TokenKind::Word | TokenKind::Quoted);
+        let name = |t: &Token| -> Vec<u8> {
+            sql[t.start..t.end].iter().copied().filter(|b| *b != b'`').collect()
+        };
         let found = match term.as_slice() {
-            [.., last]
-                if term.iter().all(|t| {
-                    matches!(t.kind, TokenKind::Word | TokenKind::Quoted | TokenKind::Dot)
-                }) =>
+            [one] if is_name(one) => Some(Term::Name(name(one))),
+            [table, dot, field]
+                if is_name(table) && dot.kind == TokenKind::Dot && is_name(field) =>
             {
-                let text = &sql[last.start..last.end];
-                let quotes = |b: &u8| *b == b'`';
-                let bare: Vec<u8> = text.iter().copied().filter(|b| !quotes(b)).collect();
-                Some(Term::Name(bare))
+                Some(Term::Field(name(table), name(field)))
             }
             [one] if one.kind == TokenKind::Number => {
                 let digits = std::str::from_utf8(&sql[one.start..one.end]).ok();
@@ -316,6 +349,10 @@ struct Words<'a> {
 
 impl<'a> Words<'a> {
     fn of(sql: &'a [u8]) -> Words<'a> {
+        Words::of_in(sql, SqlMode::default())
+    }
+
+    fn of_in(sql: &'a [u8], mode: SqlMode) -> Words<'a> {
         let mut found = Words {
             words: Vec::new(),
             calls: Vec::new(),
@@ -327,7 +364,7 @@ impl<'a> Words<'a> {
         };
         let (mut depth, mut semicolon, mut seen) = (0usize, false, false);
         let mut before = None;
-        for token in tokens(sql, SqlMode::default()) {
+        for token in tokens(sql, mode) {
             let text = &sql[token.start..token.end];
             found.several |= semicolon && token.kind != TokenKind::Semicolon;
             match token.kind {
@@ -359,12 +396,11 @@ impl<'a> Words<'a> {
     }
 
     fn any(&self, wanted: &[&[u8]]) -> bool {
-        let bare = |word: &[u8]| {
-            word.strip_prefix(b"`").and_then(|w| w.strip_suffix(b"`")).map(<[u8]>::to_vec)
-        };
         self.words.iter().any(|word| {
-            let quoted = bare(word);
-            let word = quoted.as_deref().unwrap_or(word);
+            let word = match word.first() {
+                Some(b'`' | b'"') if word.len() > 1 => &word[1..word.len() - 1],
+                _ => word,
+            };
             wanted.iter().any(|w| word.eq_ignore_ascii_case(w))
         })
     }
@@ -417,6 +453,26 @@ mod tests {
             ("set @@session.tx_read_only = 0", Duty::Skip(MayWrite), Duty::Session),
             ("set transaction_read_only = 0", Duty::Skip(MayWrite), Duty::Session),
             ("set @a = (select f())", Duty::Skip(MayWrite), Duty::Session),
+            ("set @@`tx_read_only` = 0", Duty::Skip(MayWrite), Duty::Session),
+            ("set \"tx_read_only\" = 0", Duty::Skip(MayWrite), Duty::Session),
+            (
+                "set @@global .max_connections = 1",
+                Duty::Skip(Administration),
+                Duty::Skip(Administration),
+            ),
+            // Two statements under NO_BACKSLASH_ESCAPES, and under ANSI_QUOTES.
+            ("select '\\'; drop table t; -- '", Duty::Skip(MayWrite), Duty::Skip(MayWrite)),
+            (
+                "select 1 as \"a\\\"; drop table t; -- \"",
+                Duty::Skip(MayWrite),
+                Duty::Skip(MayWrite),
+            ),
+            (
+                "set statement sql_mode = '\\' for delete from t -- ' for select 1",
+                Duty::Skip(Writes),
+                Duty::Run,
+            ),
+            ("select 'it\\'s', \"it's\"", Duty::Run, Duty::Run),
             ("start transaction read write", Duty::Skip(MayWrite), Duty::Session),
             ("begin", Duty::Session, Duty::Session),
             ("call p()", Duty::Skip(MayWrite), Duty::Run),
@@ -459,8 +515,11 @@ mod tests {
             ("select a from t order by a", Order::Columns(vec![name("a")])),
             (
                 "select a from t order by x.`b` desc, 2 asc limit 5",
-                Order::Columns(vec![name("b"), Term::Position(2)]),
+                Order::Columns(vec![Term::Field(b"x".to_vec(), b"b".to_vec()), Term::Position(2)]),
             ),
+            ("select a from t order by a div b", Order::Other),
+            ("select a from t order by not a", Order::Other),
+            ("select a from t order by d.t.a", Order::Other),
             ("select a from t order by a + 1", Order::Other),
             ("select a from t order by f(a)", Order::Other),
             ("select (select b from u order by b) from t", Order::No),

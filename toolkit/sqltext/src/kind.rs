@@ -128,10 +128,15 @@ impl StatementKind {
     /// The kind of `sql`, from its first words. Comments and parentheses before them are skipped,
     /// and `WITH` and `SET STATEMENT ... FOR` have the kind of the statement that follows them.
     pub fn of(sql: &[u8]) -> Self {
+        Self::of_in(sql, SqlMode::default())
+    }
+
+    /// As `of`, for a statement of a session with this `sql_mode`.
+    pub fn of_in(sql: &[u8], mode: SqlMode) -> Self {
         if sql.starts_with(b"administrator command: ") {
             return StatementKind::Admin;
         }
-        let mut words = Words { sql, lexer: Lexer::new(sql, SqlMode::default()) };
+        let mut words = Words { sql, lexer: Lexer::new(sql, mode) };
         let Some(first) = words.first() else { return StatementKind::Other };
         match first.as_bytes() {
             b"with" => words.after_with(),

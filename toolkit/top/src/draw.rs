@@ -233,7 +233,8 @@ fn waits(view: &View<'_>, width: usize) -> Vec<Line<'static>> {
             clean(&wait.engine, 7),
             numbers::duration(wait.seconds),
             wait.waiter,
-            wait.blocker,
+            // The server does not say who it is.
+            if wait.blocker == 0 { "?".into() } else { wait.blocker.to_string() },
             clean(&wait.place, 60),
             wait.statement
         );

@@ -35,6 +35,9 @@ const PORT: u16 = 3306;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Timeout of a query.
 const READ_TIMEOUT: Duration = Duration::from_secs(300);
+/// The same for programs that take samples: they have to say soon that a server hangs. Twice this is less than the usual
+/// time limit of a scrape.
+const SAMPLE_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// Where the server is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -103,6 +106,15 @@ impl Server {
         needs: &'static str,
     ) -> Outcome<Server> {
         Server::open(args, port, needs, Some(READ_TIMEOUT))
+    }
+
+    /// As `connect`, for samples.
+    pub fn watched(
+        args: &ConnectionArgs,
+        port: Option<u16>,
+        needs: &'static str,
+    ) -> Outcome<Server> {
+        Server::open(args, port, needs, Some(SAMPLE_TIMEOUT))
     }
 
     /// As `connect`, for statements that may take hours.

@@ -48,7 +48,7 @@ fn nothing_is_found_on_a_well_set_server() {
 }
 
 /// Values with a problem, and the only rule that must find it.
-const WRONG: [(&[(&str, &str)], &str); 28] = [
+const WRONG: [(&[(&str, &str)], &str); 29] = [
     (&[("server.answers", "0")], "server-away"),
     (&[("net.ListenOverflows", "8")], "accept-queue-overflows"),
     (&[("net.accept_waiting", "5")], "accept-queue-waits"),
@@ -60,7 +60,10 @@ const WRONG: [(&[(&str, &str)], &str); 28] = [
     (&[("status.Connections", "1100"), ("status.Threads_created", "100")], "thread-cache"),
     (&[("status.Aborted_connects", "20")], "aborted-connects"),
     (&[("server.open_files", "30000")], "open-files"),
-    (&[("status.Opened_tables", "500"), ("status.Open_tables", "2000")], "table-cache"),
+    (
+        &[("status.Opened_tables", "500"), ("status.Table_open_cache_overflows", "500")],
+        "table-cache",
+    ),
     (&[("var.innodb_buffer_pool_size", "16000000000")], "memory-overcommitted"),
     (&[("vm.pswpin", "5000")], "swapping"),
     (&[("vm.swappiness", "60")], "swappiness"),
@@ -75,6 +78,7 @@ const WRONG: [(&[(&str, &str)], &str); 28] = [
     (&[("status.Innodb_history_list_length", "2000000")], "history-list"),
     (&[("replica.Seconds_Behind_Master", "3600")], "replica-behind"),
     (&[("replica.Slave_SQL_Running", "No")], "replica-stopped"),
+    (&[("replica.Slave_IO_Running", "Connecting")], "replica-stopped"),
     (
         &[("status.Performance_schema_digest_lost", "5"), ("var.performance_schema", "ON")],
         "performance-schema-lost",

@@ -95,7 +95,7 @@ impl Reader {
             }
         });
         let mut dump = Dump {
-            tables: self.schema.tables,
+            tables: self.schema.tables(),
             hiding: hiding(&self.head),
             problems: self.problems,
         };

@@ -5,6 +5,8 @@
 //! - DP1. An unknown word of a definition is skipped to the definition's end, never an error: servers learn new words.
 //! - DP2. A statement that is not closed is an error and changes nothing.
 
+use std::collections::HashMap;
+
 use frond_sqltext::TokenKind;
 
 use super::tokens::{tokens, Tokens};
@@ -13,18 +15,25 @@ use crate::model::{same_name, ForeignKey, Key, KeyKind, Part, Table};
 /// The tables of a dump so far.
 #[derive(Default)]
 pub(super) struct Schema {
-    pub(super) tables: Vec<Table>,
+    /// `None`: it was dropped, or defined again.
+    tables: Vec<Option<Table>>,
+    /// (database, table) -> index in `tables`.
+    at: HashMap<(String, String), usize>,
     db: String,
 }
 
 /// The table of a `CREATE TABLE` as `SHOW CREATE TABLE` prints it. `Err` says what is wrong.
 pub fn create_table(sql: &[u8], db: &str) -> Result<Table, String> {
-    let mut schema = Schema { tables: Vec::new(), db: db.to_owned() };
+    let mut schema = Schema { db: db.to_owned(), ..Schema::default() };
     schema.statement(sql)?;
-    schema.tables.pop().ok_or_else(|| "this is no CREATE TABLE".into())
+    schema.tables().pop().ok_or_else(|| "this is no CREATE TABLE".into())
 }
 
 impl Schema {
+    pub(super) fn tables(self) -> Vec<Table> {
+        self.tables.into_iter().flatten().collect()
+    }
+
     pub(super) fn statement(&mut self, sql: &[u8]) -> Result<(), String> {
         let all = tokens(sql);
         let mut t = Tokens::new(sql, &all);
@@ -42,8 +51,9 @@ impl Schema {
         } else if t.take(&["DROP", "TABLE"]) {
             t.take(&["IF", "EXISTS"]);
             while let Some(name) = t.full_name() {
-                let (db, name) = self.resolve(name);
-                self.tables.retain(|table| table.db != db || table.name != name);
+                if let Some(at) = self.at.remove(&self.resolve(name)) {
+                    self.tables[at] = None;
+                }
                 t.take_kind(TokenKind::Comma);
             }
         } else if t.take(&["DROP", "INDEX"]) {
@@ -64,8 +74,8 @@ impl Schema {
 
     fn table(&mut self, t: &mut Tokens<'_>) -> Option<&mut Table> {
         let name = t.full_name()?;
-        let (db, name) = self.resolve(name);
-        self.tables.iter_mut().find(|table| table.db == db && table.name == name)
+        let at = *self.at.get(&self.resolve(name))?;
+        self.tables[at].as_mut()
     }
 
     fn create(&mut self, mut t: Tokens<'_>) -> Result<(), String> {
@@ -80,9 +90,7 @@ impl Schema {
             if t.peek() != Some(TokenKind::Open) {
                 if t.take(&["LIKE"]) {
                     let like = t.full_name().map(|name| self.resolve(name));
-                    let found = like.and_then(|(db, name)| {
-                        self.tables.iter().find(|t| t.db == db && t.name == name).cloned()
-                    });
+                    let found = like.and_then(|name| self.tables[*self.at.get(&name)?].clone());
                     // Foreign keys are not copied.
                     self.put(found.map(|of| Table { db, name, foreign: Vec::new(), ..of }));
                 }
@@ -115,8 +123,11 @@ impl Schema {
 
     fn put(&mut self, table: Option<Table>) {
         if let Some(table) = table {
-            self.tables.retain(|old| old.db != table.db || old.name != table.name);
-            self.tables.push(table);
+            let name = (table.db.clone(), table.name.clone());
+            if let Some(old) = self.at.insert(name, self.tables.len()) {
+                self.tables[old] = None;
+            }
+            self.tables.push(Some(table));
         }
     }
 
@@ -289,9 +300,8 @@ fn key_parts(t: &mut Tokens<'_>, name: Option<String>, kind: KeyKind) -> Option<
         } else if let Some(ignored) = ignored(t) {
             key.ignored = ignored;
         } else if t.take(&["COMMENT"]) {
-            if t.text() == "=" {
-                t.skip();
-            }
+            let text = t.text();
+            key.comment = if text == "=" { t.text() } else { text };
         } else if t.take(&["WITH", "PARSER"]) {
             key.options = format!("parser {}", t.text());
         } else if ["M", "DISTANCE"].iter().any(|word| t.sees(word)) {
@@ -306,8 +316,14 @@ fn key_parts(t: &mut Tokens<'_>, name: Option<String>, kind: KeyKind) -> Option<
     Some(key)
 }
 
+/// No server takes more keys than this, so further ones are left out: finding names for them would take cubic time.
+const MOST_KEYS: usize = 128;
+
 /// Adds `key`; a key without a name gets the one that a server would give it.
 fn put_key(table: &mut Table, mut key: Key) {
+    if table.keys.len() >= MOST_KEYS {
+        return;
+    }
     if key.kind == KeyKind::Primary {
         key.name = "PRIMARY".into();
         for part in &key.parts {

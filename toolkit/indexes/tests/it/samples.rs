@@ -6,6 +6,8 @@ use std::path::Path;
 
 use frond_indexes::report::duplicates;
 
+use frond_indexes::duty::Parents;
+
 use crate::read_in;
 
 /// File; each key that can go or be shortened, and the one that stays.
@@ -48,7 +50,7 @@ fn samples_of_percona_toolkit_have_its_answers_or_named_better_ones() {
         let items: Vec<_> = dump
             .tables
             .iter()
-            .flat_map(|table| duplicates(table, &dump.tables, dump.hiding))
+            .flat_map(|table| duplicates(table, &Parents::of(&dump.tables), dump.hiding))
             .collect();
         let found: Vec<_> =
             items.iter().map(|item| (item.key.as_str(), item.of.as_deref())).collect();

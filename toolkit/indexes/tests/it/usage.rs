@@ -6,6 +6,8 @@ use frond_indexes::dump::Hiding;
 use frond_indexes::report::Kind;
 use frond_indexes::usage::{unused, Count, Counters, Saved, Usage};
 
+use frond_indexes::duty::Parents;
+
 use crate::read;
 
 fn counters(taken: u64, uptime: u64, counts: &[(&str, &str, u64)]) -> Counters {
@@ -19,6 +21,7 @@ fn counters(taken: u64, uptime: u64, counts: &[(&str, &str, u64)]) -> Counters {
         })
         .collect();
     Counters {
+        created: Vec::new(),
         server: "here:3306 #1".into(),
         taken,
         uptime,
@@ -29,7 +32,10 @@ fn counters(taken: u64, uptime: u64, counts: &[(&str, &str, u64)]) -> Counters {
 /// The unused keys of all tables of `sql`, which are in `shop`.
 fn names(sql: &str, usage: &Usage) -> Vec<String> {
     let dump = read(&format!("use shop; {sql}"));
-    let items = dump.tables.iter().flat_map(|t| unused(t, &dump.tables, usage, Hiding::Ignored));
+    let items = dump
+        .tables
+        .iter()
+        .flat_map(|t| unused(t, &Parents::of(&dump.tables), usage, Hiding::Ignored));
     items.inspect(|item| assert_eq!(item.kind, Kind::Unused)).map(|item| item.key).collect()
 }
 
@@ -57,6 +63,10 @@ fn what_nothing_reads_is_named_and_what_is_needed_is_not() {
     assert_eq!(names(foreign, &used(&[])), [""; 0]);
     let counter = "create table n (id int auto_increment, a int, key (id), key a (a));";
     assert_eq!(names(counter, &used(&[])), ["a"]);
+    let within = "create table n (id int auto_increment, a int, key x (a, id)) engine=MyISAM;";
+    assert_eq!(names(within, &used(&[])), [""; 0]);
+    let rows = "create table n (a int not null, b int, unique u (a), unique v (a)) engine=innodb;";
+    assert_eq!(names(rows, &used(&[])), [""; 0]);
 }
 
 #[test]
@@ -91,6 +101,7 @@ fn a_plan_uses_keys_of_its_statements_tables() {
     // A view or a routine hides the table: the name counts for every table that has such a key.
     assert_eq!(named(&["only_o"], &[("shop", "view")]), ["x", "y"]);
     assert_eq!(named(&["only_o"], &[("elsewhere", "o")]), ["x", "y"]);
+    assert_eq!(named(&["x"], &[("shop", "o"), ("shop", "view")]), ["y"]);
     let mut usage = used(&[]);
     usage.add_plan(b"# explain: id\n", &[], &dump.tables);
     usage.add_plan(b"\xff", &[], &dump.tables);
@@ -126,11 +137,33 @@ fn a_window_is_bounded_by_what_was_saved() {
 }
 
 #[test]
+fn counts_that_vanish_were_set_back_and_an_altered_table_is_not_judged() {
+    let made = |n: u64, at: u64, counts: &[(&str, &str, u64)]| {
+        let table = |table: &str| Count {
+            db: "shop".into(),
+            table: table.into(),
+            key: String::new(),
+            n: at,
+        };
+        Counters { created: vec![table("t")], ..counters(n, n - 500, counts) }
+    };
+    let saved = Saved::new(vec![made(1000, 100, &[("t", "x", 7), ("gone", "x", 7)])]);
+    let error = saved.until(&made(5000, 100, &[])).unwrap_err();
+    assert!(error.contains("set back") && error.contains("shop.t"), "{error}");
+    // An ALTER that copies the table begins its counts anew, whether they were 0 before or not.
+    for counts in [&[][..], &[("t", "x", 3)], &[("t", "x", 8)]] {
+        let mut usage = Usage::default();
+        usage.add(&saved.until(&made(5000, 3000, counts)).unwrap());
+        assert_eq!(names(T, &usage), [""; 0], "{counts:?}");
+    }
+}
+
+#[test]
 fn the_weakest_window_and_the_work_of_writes_are_told() {
     let mut usage = used(&[]);
     usage.add(&counters(100_000, 600, &[("t", "", 12)]).window());
     let dump = read(&format!("use shop; {T}"));
-    let items = unused(&dump.tables[0], &dump.tables, &usage, Hiding::Ignored);
+    let items = unused(&dump.tables[0], &Parents::of(&dump.tables), &usage, Hiding::Ignored);
     assert_eq!(
         items[0].reason,
         "nothing has read it in 10.0 minutes (performance_schema of 2 servers); \

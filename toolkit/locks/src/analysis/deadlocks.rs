@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::class;
 use crate::conflict::waits_for;
-use crate::model::{Clock, Deadlock, Lock, Mode};
+use crate::model::{Clock, Deadlock, Lock, Mode, Trx};
 use crate::rows::{Deadlocks as Group, Member, Place};
 
 /// Limit of the deadlocks of one server that are remembered, and of the signatures that are kept.
@@ -67,8 +67,9 @@ impl Deadlocks {
         true
     }
 
+    /// One deadlock may be in several files of a server. Without times, numbers of different servers could be equal.
     pub fn end_of_server(&mut self) {
-        self.known.clear();
+        self.known.retain(|_, at| at.is_some());
     }
 }
 
@@ -77,12 +78,12 @@ fn members(deadlock: &Deadlock) -> Vec<Member> {
     let one = |(at, member): (usize, &crate::model::Member)| {
         let wanted = member.trx.waiting_lock();
         // With the waiter MariaDB prints locks of others, MySQL each transaction's own.
-        let has = |lock: &Lock, owner: &str| {
-            lock.owner == owner && wanted.is_some_and(|wanted| waits_for(wanted, lock))
+        let has = |lock: &Lock, owner: &Trx| {
+            owner.owns(lock) && wanted.is_some_and(|wanted| waits_for(wanted, lock))
         };
         let behind = all.iter().enumerate().filter(|(other, member)| {
             let mut locks = all.iter().flat_map(|member| &member.others);
-            *other != at && locks.any(|lock| has(lock, &member.trx.id))
+            *other != at && locks.any(|lock| has(lock, &member.trx))
         });
         Member {
             who: (&member.trx).into(),

@@ -8,21 +8,32 @@ use memchr::memmem::find;
 use super::number_after;
 use crate::model::{Lock, Mode, Page, Span};
 
-/// Number of names that are shared; further names are allocated each time.
-const MOST: usize = 50_000;
+/// Bytes of names that are shared; further names are allocated each time.
+const MOST: usize = 8 << 20;
+/// A longer name is cut. A server's names have at most 64 characters, a partition's with its table's some hundreds.
+const LONGEST: usize = 1 << 10;
 
 /// Names of tables and indexes, each once in memory.
 #[derive(Default)]
-pub struct Names(HashSet<Arc<str>>);
+pub struct Names {
+    known: HashSet<Arc<str>>,
+    bytes: usize,
+}
+
+/// The beginning of `text`, for names and the like.
+pub fn short(text: &[u8]) -> String {
+    String::from_utf8_lossy(&text[..text.len().min(LONGEST)]).into_owned()
+}
 
 impl Names {
     pub fn get(&mut self, text: &str) -> Arc<str> {
-        if let Some(name) = self.0.get(text) {
+        if let Some(name) = self.known.get(text) {
             return name.clone();
         }
         let name: Arc<str> = text.into();
-        if self.0.len() < MOST {
-            self.0.insert(name.clone());
+        if self.bytes < MOST {
+            self.bytes += name.len();
+            self.known.insert(name.clone());
         }
         name
     }
@@ -36,7 +47,7 @@ pub fn lock(line: &[u8], names: &mut Names) -> Option<Lock> {
     let at = memchr::memmem::rfind(line, b" trx id ")?;
     let (place, tail) = (&line[..at], &line[at + 8..]);
     let mode_at = find(tail, b" lock_mode ").or_else(|| find(tail, b" lock mode "))?;
-    let owner = String::from_utf8_lossy(&tail[..mode_at]).into_owned();
+    let owner = short(&tail[..mode_at]);
     let what = &tail[mode_at + 11..];
     let word = what.iter().take_while(|b| **b != b' ').count();
     let mode = Mode::parse(&what[..word])?;
@@ -54,7 +65,7 @@ pub fn lock(line: &[u8], names: &mut Names) -> Option<Lock> {
         let rest = place.strip_prefix(b"RECORD LOCKS ")?;
         let of = find(rest, b" of table ")?;
         let index = find(&rest[..of], b" index ")?;
-        let name = String::from_utf8_lossy(&rest[index + 7..of]);
+        let name = short(&rest[index + 7..of]);
         let page = Page {
             index: names.get(name.trim_matches('`')),
             space: number_after(rest, b"space id ")?,
@@ -63,7 +74,7 @@ pub fn lock(line: &[u8], names: &mut Names) -> Option<Lock> {
         (&rest[of + 10..], Some(page))
     };
     Some(Lock {
-        table: names.get(&table_name(table)),
+        table: names.get(&table_name(&table[..table.len().min(LONGEST)])),
         page,
         heaps: Vec::new(),
         mode,
@@ -121,6 +132,10 @@ mod tests {
         let l = lock(b"TABLE LOCK table `shop`.`t` trx id 46 lock mode AUTO-INC waiting", names)
             .unwrap();
         assert_eq!((l.mode, l.page, l.waiting), (Mode::AutoInc, None, true));
+        let long = "t".repeat(1 << 20);
+        let line = format!("TABLE LOCK table `a`.`{long}` trx id {long} lock mode IX");
+        let l = lock(line.as_bytes(), names).unwrap();
+        assert!(l.table.len() <= LONGEST && l.owner.len() <= LONGEST);
         for cut in [
             "TABLE LOCK table `a`",
             "TABLE LOCK table `a` trx id 4",

@@ -3,7 +3,7 @@
 use memchr::memmem::find;
 
 use super::key::Fields;
-use super::lock::{lock, Names};
+use super::lock::{lock, short, Names};
 use super::{number, number_after, number_before};
 use crate::model::{Lock, Member, Trx};
 
@@ -33,6 +33,8 @@ pub struct Paragraph {
     text: Text,
     /// The lock whose records are being read.
     open: Option<Lock>,
+    /// The lock that it waits for was seen.
+    waits: bool,
     fields: Option<Fields>,
 }
 
@@ -41,7 +43,7 @@ impl Paragraph {
     pub fn begin(line: &[u8]) -> Option<Paragraph> {
         let rest = line.strip_prefix(b"TRANSACTION ")?;
         let comma = memchr::memchr(b',', rest)?;
-        let id = String::from_utf8_lossy(&rest[..comma]).into_owned();
+        let id = short(&rest[..comma]);
         let what = rest[comma + 1..].trim_ascii();
         let mut trx = Trx { id, ..Trx::default() };
         if let Some(rest) = what.strip_prefix(b"ACTIVE ") {
@@ -90,19 +92,18 @@ impl Paragraph {
                 }
             }
             _ => match self.text {
-                Text::Before => self.head(line),
+                Text::Before => self.head(line, room),
                 Text::Inside => self.statement(line, room),
                 Text::Behind => {}
             },
         }
     }
 
-    fn head(&mut self, line: &[u8]) {
+    fn head(&mut self, line: &[u8], room: &mut usize) {
         if find(line, b" lock struct(s)").is_some() {
             self.trx.waits |= line.starts_with(b"LOCK WAIT ");
             self.trx.rolling_back |= line.starts_with(b"ROLLING BACK ");
             self.trx.lock_structs = number_before(line, b" lock struct(s)").unwrap_or(0);
-            self.trx.heap_bytes = number_after(line, b"heap size ").unwrap_or(0);
             self.trx.row_locks = number_before(line, b" row lock(s)").unwrap_or(0);
             self.trx.undo = number_after(line, b"undo log entries ").unwrap_or(0);
         } else if line.starts_with(b"mysql tables in use ") {
@@ -114,6 +115,9 @@ impl Paragraph {
                     if let Some((id, rest)) = number(&line[at + 9..]) {
                         self.trx.query_id = Some(id);
                         (self.trx.host, self.trx.user) = account(rest);
+                        *room = room.saturating_sub(self.trx.host.len() + self.trx.user.len());
+                        // A replica's applier has no account: its work follows, the name of a function.
+                        self.trx.works = self.trx.host.is_empty() && self.trx.user.is_empty();
                     }
                 }
                 self.text = Text::Inside;
@@ -141,7 +145,7 @@ impl Paragraph {
         if *room > 0 {
             self.open = lock(line, names);
         }
-        *room = room.saturating_sub(200);
+        *room = room.saturating_sub(200 + line.len());
     }
 
     fn record(&mut self, line: &[u8], room: &mut usize) {
@@ -165,12 +169,11 @@ impl Paragraph {
         if !own {
             return;
         }
-        // The list of all locks repeats the lock that is waited for.
-        let again = lock.waiting && self.trx.locks.contains(&lock);
-        match (self.to_others, again) {
-            (true, _) => self.others.push(lock),
-            (false, false) => self.trx.locks.push(lock),
-            (false, true) => {}
+        if self.to_others {
+            self.others.push(lock);
+        } else if !(lock.waiting && std::mem::replace(&mut self.waits, true)) {
+            // The list of all locks repeats the lock that is waited for, and there is only one.
+            self.trx.locks.push(lock);
         }
     }
 
@@ -184,7 +187,7 @@ impl Paragraph {
 
 /// The thread's current work, without the text that old servers print behind the time.
 fn state(text: &[u8]) -> String {
-    let text = String::from_utf8_lossy(text);
+    let text = short(text);
     let words = text.trim().trim_start_matches(',').split(", ");
     let known = words.map(|part| {
         let part = part.trim();
@@ -199,8 +202,11 @@ fn state(text: &[u8]) -> String {
 
 /// Host and user from ` localhost 127.0.0.1 root Updating`: host and address may each be missing.
 fn account(text: &[u8]) -> (String, String) {
-    let text = String::from_utf8_lossy(text);
+    let text = short(text);
     let words: Vec<&str> = text.split_ascii_whitespace().take(3).collect();
+    if words.first().is_some_and(|word| word.contains('(') || word.contains("::")) {
+        return (String::new(), String::new());
+    }
     let address = |word: &str| word.parse::<std::net::IpAddr>().is_ok();
     match words[..] {
         [host, ip, user] if address(ip) => (host.into(), user.into()),
@@ -255,6 +261,12 @@ mod tests {
         ]);
         assert!(idle.idle() && idle.read_view, "{idle:?}");
         assert_eq!((idle.host.as_str(), idle.user.as_str()), ("10.0.0.1", "shop"));
+        let applier = read(&[
+            "TRANSACTION 34, ACTIVE 1 sec inserting",
+            "1 lock struct(s), heap size 1128, 0 row lock(s), undo log entries 1",
+            "MariaDB thread id 9, OS thread handle 14053, query id 41 Write_rows_log_event::write_row(-1) on table `t`",
+        ]);
+        assert_eq!((applier.user.as_str(), applier.host.as_str(), applier.idle()), ("", "", false));
         assert!(Paragraph::begin(b"TRANSACTION (0x7fd140f64780), not started")
             .unwrap()
             .trx

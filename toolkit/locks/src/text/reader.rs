@@ -237,7 +237,7 @@ impl State {
                 if let Some(rest) = line.strip_prefix(b"---TRANSACTION ") {
                     let head = [b"TRANSACTION ", rest].concat();
                     self.end_trx();
-                    self.room = self.room.saturating_sub(600);
+                    self.room = self.room.saturating_sub(600 + line.len().min(4096));
                     self.trx = if self.room > 0 { Paragraph::begin(&head) } else { None };
                 } else if let Some(trx) = &mut self.trx {
                     trx.line(line, &mut self.names, &mut self.room);
@@ -272,7 +272,7 @@ impl State {
         if let Some(member) = &mut self.member {
             member.line(line, &mut self.names, &mut self.room);
         } else if line.starts_with(b"TRANSACTION ") {
-            self.room = self.room.saturating_sub(600);
+            self.room = self.room.saturating_sub(600 + line.len().min(4096));
             self.member = if self.room > 0 { Paragraph::begin(line) } else { None };
         } else if line.starts_with(b"TOO DEEP OR LONG SEARCH") {
             self.deadlock.as_mut().into_iter().for_each(|d| d.given_up = true);

@@ -131,6 +131,34 @@ fn a_deadlock_in_the_log_and_in_every_dump_counts_once() {
 }
 
 #[test]
+fn a_deadlock_in_the_files_of_one_server_counts_once() {
+    let latest = format!("{}\n{}", stamp(HOW.server, 7_000), printed(&HOW, 2, 0, ""));
+    let text = dump(&HOW, &circle(2), &latest, &mut Random::new(1));
+    let mut analysis = Analysis::default();
+    for _ in 0..2 {
+        let mut reader = Reader::default();
+        reader.feed(text.as_bytes(), &mut analysis);
+        reader.finish(&mut analysis);
+        analysis.end_of_server();
+    }
+    assert_eq!((analysis.dumps, analysis.deadlocks.count), (2, 1));
+}
+
+#[test]
+fn a_member_without_a_number_is_known_by_its_address() {
+    let first = id(HOW.server, 0);
+    let text = format!("{}\n{}", stamp(HOW.server, 7_000), printed(&HOW, 2, 0, ""));
+    let text =
+        text.replace(&format!("TRANSACTION {first},"), "TRANSACTION (0x7fd140f64780),").replace(
+            &format!(" trx id {first} "),
+            &format!(" trx id {} ", 0x7fd1_40f6_4780_u64 | 1 << 48),
+        );
+    let report = report(&dump(&HOW, &circle(2), &text, &mut Random::new(1)));
+    assert_eq!(report.deadlock_groups[0].members[1].held_by, ["(0x7fd140f64780)"]);
+    assert_eq!(report.deadlock_groups[0].members[0].held_by, [id(HOW.server, 1)]);
+}
+
+#[test]
 fn a_deadlock_that_is_logged_between_the_lines_of_a_dump_adds_no_locks_to_it() {
     let world = circle(2);
     let text = dump(&HOW, &world, "", &mut Random::new(3));

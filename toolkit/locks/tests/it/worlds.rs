@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use frond_locks::graph::{roots, waits, Unknown};
-use frond_locks::model::Dump;
+use frond_locks::model::{Dump, Given, Trx};
 
 use crate::print::{dump, id, waited_micros, with_noise, How, Server, SERVERS};
 use crate::world::World;
@@ -179,4 +179,25 @@ fn a_wait_in_many_dumps_counts_once() {
     assert_eq!(report.transactions, open as u64);
     assert_eq!(report.longest_transactions[0].dumps, 20);
     assert_eq!(report.series.len(), 20);
+}
+
+#[test]
+fn a_blocker_that_the_server_does_not_name_is_not_said_to_be_gone() {
+    let trxs = vec![Trx { waits: true, ..Trx::default() }, Trx::default()];
+    let given = |blocker| Some(vec![Given { waiter: 0, blocker }]);
+    let dump = Dump { trxs, given: given(None), complete: true, ..Dump::default() };
+    assert_eq!(waits(&dump)[0].unknown, Some(Unknown::NotPrinted));
+    let dump = Dump { given: given(Some(1)), ..dump };
+    assert_eq!((waits(&dump)[0].by.len(), waits(&dump)[0].unknown), (1, None));
+}
+
+#[test]
+fn a_long_queue_of_waiters_takes_linear_time() {
+    const N: usize = 50_000;
+    let trxs = (0..=N).map(|at| Trx { waits: at < N, ..Trx::default() }).collect();
+    let next = |waiter| Given { waiter, blocker: Some(waiter + 1) };
+    let dump = Dump { trxs, given: Some((0..N).map(next).collect()), ..Dump::default() };
+    let begin = std::time::Instant::now();
+    assert!(roots(&waits(&dump)).iter().all(|roots| *roots == [N]));
+    assert!(begin.elapsed().as_secs() < 5, "{:?}", begin.elapsed());
 }

@@ -60,7 +60,8 @@ impl Target for Side {
 
 fn rows(values: &[&str]) -> Answer {
     let mut answer = Answer::new();
-    answer.columns = vec![Column { name: "a".into(), of: Type::Exact }];
+    answer.columns =
+        vec![Column { name: "a".into(), field: ("t".into(), "a".into()), of: Type::Exact }];
     answer.nanos = 100_000;
     for value in values {
         answer.row(vec![Some(value.as_bytes().to_vec())]);
@@ -139,6 +140,23 @@ fn nothing_that_writes_is_sent_and_each_is_counted() {
 }
 
 #[test]
+fn a_statement_is_not_run_in_another_database_than_its_own() {
+    let text = log(&[(1, 0, "delete from w"), (1, 0, "delete from w")]);
+    let answers = |_: usize, sql: &str, _: u64| match sql.starts_with("use") {
+        true => Answer::failed(1049, "unknown database".into()),
+        false => rows(&[]),
+    };
+    let settings = Settings { writes: true, ..Settings::default() };
+    let (totals, sent) = replay(&text, &settings, Box::new(answers), u64::MAX);
+    let sent = sent.lock().unwrap();
+    assert!(sent.iter().all(|s| s.2 == "use shop"), "{sent:?}");
+    // Both servers refuse it, each time.
+    assert_eq!((totals.run, totals.same, totals.errors, sent.len()), (2, 2, [2, 2], 4));
+}
+
+const TIMED: &str = "SET STATEMENT max_statement_time = 60 FOR ";
+
+#[test]
 fn a_wrong_row_is_found_and_what_sql_does_not_determine_is_not_called_wrong() {
     let text = log(&[
         (1, 0, "select a from t where b = 1"),
@@ -146,8 +164,17 @@ fn a_wrong_row_is_found_and_what_sql_does_not_determine_is_not_called_wrong() {
         (1, 0, "select a from u limit 1"),
         (1, 0, "select rand()"),
         (1, 0, "select a from busy"),
+        (1, 0, "select a from t order by a limit 1"),
+        (1, 0, "select a from g group by b"),
     ]);
-    let answers = |server: usize, sql: &str, calls: u64| match sql.trim() {
+    let answers = |server: usize, sql: &str, calls: u64| match sql.trim().trim_start_matches(TIMED)
+    {
+        "select a from t order by a limit 1" => rows(&[if server == 0 { "1" } else { "2" }]),
+        "select a from t order by a" => rows(&["1", "2"]),
+        "select a from g group by b" => rows(&[if server == 0 { "1" } else { "2" }]),
+        sql if sql.contains("ONLY_FULL_GROUP_BY") && sql.contains("group by") => {
+            Answer::failed(1055, "not in GROUP BY".into())
+        }
         "select a from t where b = 1" => rows(&["1", if server == 0 { "2" } else { "3" }]),
         // The limit returns another row on each server; without it both return all rows.
         "select a from t limit 1" => rows(&[if server == 0 { "1" } else { "2" }]),
@@ -160,8 +187,13 @@ fn a_wrong_row_is_found_and_what_sql_does_not_determine_is_not_called_wrong() {
     let (totals, _) = replay(&text, &Settings::default(), Box::new(answers), u64::MAX);
     let report = Report::of(totals, Vec::new(), Default::default(), false);
     let found: Vec<&str> = report.differences.iter().map(|d| d.statement.as_str()).collect();
-    assert_eq!(found, ["select a from t where b = 1", "select a from u limit 1"]);
-    assert_eq!((report.different, report.undetermined.len()), (2, 3), "{:?}", report.undetermined);
+    let wanted = [
+        "select a from t where b = 1",
+        "select a from u limit 1",
+        "select a from t order by a limit 1",
+    ];
+    assert_eq!(found, wanted);
+    assert_eq!((report.different, report.undetermined.len()), (3, 4), "{:?}", report.undetermined);
     let mut text = Vec::new();
     report.write_text(&mut text).unwrap();
     let text = String::from_utf8(text).unwrap();
