@@ -21,7 +21,7 @@ use super::pack::{Frames, Head, Out, Packer};
 use super::parallel::{bypasses_cache, extents, Range, To};
 use super::private::Work;
 use super::server::{Session, FROND};
-use super::store::{Store, PACK, PART};
+use super::store::{self, Store, PACK, PART};
 use crate::out::{bytes, Failure, Outcome};
 
 /// The result, for `--json`.
@@ -78,7 +78,7 @@ pub fn run(
     };
     let (manifest, packed, seconds) = made.inspect_err(|_| {
         // Without manifest and pack nothing here looks whole; but the failure may be a lack of space, so free it.
-        dir.into_iter().for_each(clear);
+        dir.into_iter().for_each(store::clear);
     })?;
     match dir {
         Some(_) => tell(&manifest, dir, packed, seconds, how, out),
@@ -132,18 +132,6 @@ fn tell(
         writeln!(out, "binary log {} position {}, GTID '{}'", at.file, at.position, at.gtid)?;
     }
     Ok(())
-}
-
-/// Removes what a failed backup left in its directory.
-fn clear(dir: &Path) {
-    for name in ["frond", "server"] {
-        let _ = std::fs::remove_dir_all(dir.join(name));
-    }
-    if let Ok(vfs) = OsVfs::new(dir) {
-        for name in ["mariadb-backup.log", PART] {
-            let _ = vfs.remove(name);
-        }
-    }
 }
 
 /// The manifest, bytes of the pack, seconds.

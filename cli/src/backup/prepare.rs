@@ -12,6 +12,7 @@ use super::chain::{Chain, ChainVfs};
 use super::copy::{self, failed, Meter, Show};
 use super::manifest::{hex, PlainFile, TableFile};
 use super::parallel::{bypasses_cache, extents, To};
+use super::store;
 use crate::out::{bytes, Failure, Outcome};
 
 pub fn run(args: &PrepareArgs, out: &mut dyn Write) -> Outcome<()> {
@@ -21,9 +22,7 @@ pub fn run(args: &PrepareArgs, out: &mut dyn Write) -> Outcome<()> {
     let made = make(&chain, args, &meter);
     meter.finish();
     if made.is_err() {
-        for name in ["frond", "server"] {
-            let _ = std::fs::remove_dir_all(args.to.join(name));
-        }
+        store::clear(&args.to);
     }
     let id = made?;
     writeln!(
