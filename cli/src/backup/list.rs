@@ -61,7 +61,7 @@ fn open(path: &Path, is: &mut Found, key: Option<&Key>) {
     if sealed.as_ref().is_some_and(|id| key.is_none_or(|key| key.id != *id)) {
         return;
     }
-    match Store::open(path, key) {
+    match Store::open(path, key.filter(|_| sealed.is_some())) {
         Ok((_, manifest)) => summary.manifest = Some(Box::new(manifest)),
         Err(e) => *is = Found::Damaged(e.to_string()),
     }
@@ -69,7 +69,7 @@ fn open(path: &Path, is: &mut Found, key: Option<&Key>) {
 
 /// True if all backups are whole, and the backups that they are based on are there.
 pub fn run(args: &ListArgs, out: &mut dyn Write) -> Outcome<bool> {
-    let key = Key::of(args.key_file.as_deref())?;
+    let key = Key::of(args.key_file.as_deref(), false)?;
     let mut found = find(&args.dir)?;
     found.iter_mut().for_each(|(path, is)| open(path, is, key.as_ref()));
     let mut ids = HashSet::new();

@@ -53,15 +53,16 @@ struct Pinned<'a> {
     bytes_to_copy: u64,
 }
 
-/// Makes a backup in `dir`, or on standard output, based on the one in `base`.
+/// Makes a backup in `dir`, or on standard output, based on the one in `base` (`allow_unencrypted`: whatever the key).
 pub fn run(
     dir: Option<&Path>,
     base: Option<&Path>,
+    allow_unencrypted: bool,
     how: &HowArgs,
     out: &mut dyn Write,
 ) -> Outcome<()> {
     // A wrong base, key or password is reported before anything is made.
-    let key = Key::of(how.key_file.as_deref())?;
+    let key = Key::of(how.key_file.as_deref(), allow_unencrypted)?;
     let base = base.map(|base| Store::open(base, key.as_ref())).transpose()?.map(|(_, read)| read);
     if dir.is_none() && std::io::stdout().is_terminal() {
         let what = "a stream is for a program or a file, and standard output is a terminal";

@@ -16,7 +16,7 @@ use super::store;
 use crate::out::{bytes, Failure, Outcome};
 
 pub fn run(args: &PrepareArgs, out: &mut dyn Write) -> Outcome<()> {
-    let chain = Chain::find(&args.dir, &args.chain, args.key_file.as_deref())?;
+    let chain = Chain::find(&args.dir, &args.chain, &args.key)?;
     copy::new_directory(&args.to, "a backup is made in a new directory")?;
     let meter = Meter::new(&args.to, args.rate, Show::of(args.quiet, false))?;
     let made = make(&chain, args, &meter);

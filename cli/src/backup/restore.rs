@@ -29,7 +29,7 @@ const ANEW: &str =
     "restore makes a data directory anew; stop the server, and move the old one away";
 
 pub fn run(args: &RestoreArgs, out: &mut dyn Write) -> Outcome<()> {
-    let chain = Chain::find(&args.dir, &args.chain, args.key_file.as_deref())?;
+    let chain = Chain::find(&args.dir, &args.chain, &args.key)?;
     let manifest = &chain.manifest;
     // The files for a replay are looked for before hours of copying.
     let replayed = match (&args.until, &manifest.binlog) {

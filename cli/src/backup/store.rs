@@ -28,10 +28,16 @@ pub enum Store {
 impl Store {
     /// Opens the backup at `path` and verifies its manifest.
     pub fn open(path: &Path, key: Option<&Key>) -> Outcome<(Store, Manifest)> {
-        match pack_of(path) {
+        let opened = match pack_of(path) {
             Some(pack) => Pack::open(&pack, key).map(|(pack, read)| (Store::Pack(pack), read)),
             None => Manifest::read(path).map(|read| (Store::Dir(path.to_path_buf()), read)),
+        }?;
+        let is_sealed = matches!(&opened.0, Store::Pack(pack) if pack.is_sealed());
+        if !is_sealed && key.is_some_and(|key| !key.allows_unencrypted) {
+            let what = "it is not encrypted, but a key was given (KY2); --allow-unencrypted takes it all the same";
+            return Err(fail(path, what));
         }
+        Ok(opened)
     }
 
     /// A file, by its path in the manifest; `direct`: for direct transfers, where it is not in a pack.
