@@ -72,8 +72,22 @@ pub struct IncrementalArgs {
     /// The backup that has the remaining blocks: full or incremental
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub base: PathBuf,
+    /// With --key-file: take a base without encryption, too
+    #[arg(long, requires = "key_file")]
+    pub allow_unencrypted: bool,
     #[command(flatten)]
     pub how: HowArgs,
+}
+
+/// The key of a chain.
+#[derive(Args)]
+pub struct KeyOf {
+    /// The key of encrypted backups; others are refused then
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub key_file: Option<PathBuf>,
+    /// Take backups without encryption, too; anybody who can write there may have made them
+    #[arg(long, requires = "key_file")]
+    pub allow_unencrypted: bool,
 }
 
 /// How to copy, and from where.
@@ -154,9 +168,8 @@ pub struct VerifyArgs {
     /// Backups that it is based on, if they are elsewhere; may be given again
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub chain: Vec<PathBuf>,
-    /// The key of encrypted backups
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub key_file: Option<PathBuf>,
+    #[command(flatten)]
+    pub key: KeyOf,
     /// Threads that read and copy
     #[arg(long, value_name = "N", default_value = "1", value_parser = parse_threads)]
     pub threads: usize,
@@ -208,9 +221,8 @@ pub struct RestoreArgs {
     /// Backups that it is based on, if they are elsewhere; may be given again
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub chain: Vec<PathBuf>,
-    /// The key of encrypted backups
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub key_file: Option<PathBuf>,
+    #[command(flatten)]
+    pub key: KeyOf,
     /// Threads that read and copy
     #[arg(long, value_name = "N", default_value = "1", value_parser = parse_threads)]
     pub threads: usize,
@@ -252,9 +264,8 @@ pub struct PrepareArgs {
     /// Backups that it is based on, if they are elsewhere; may be given again
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub chain: Vec<PathBuf>,
-    /// The key of encrypted backups
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub key_file: Option<PathBuf>,
+    #[command(flatten)]
+    pub key: KeyOf,
     /// Threads that read and copy
     #[arg(long, value_name = "N", default_value = "1", value_parser = parse_threads)]
     pub threads: usize,
@@ -302,9 +313,8 @@ pub struct ExtractArgs {
     /// Backups that it is based on, if they are elsewhere; may be given again
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub chain: Vec<PathBuf>,
-    /// The key of encrypted backups
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub key_file: Option<PathBuf>,
+    #[command(flatten)]
+    pub key: KeyOf,
     /// Threads that read and copy
     #[arg(long, value_name = "N", default_value = "1", value_parser = parse_threads)]
     pub threads: usize,

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use frond_vfs::{DirLock, JoinThread, OpenHow, OsVfs, Vfs, VfsFile};
 
+use super::args::KeyOf;
 use super::copy::failed;
 use super::key::Key;
 use super::manifest::{Manifest, PlainFile, TableFile};
@@ -42,8 +43,8 @@ impl Member {
 
 impl Chain {
     /// Finds the members beside `dir` or in `elsewhere` (BH1). One key opens them all.
-    pub fn find(dir: &Path, elsewhere: &[PathBuf], key: Option<&Path>) -> Outcome<Chain> {
-        let key = Key::of(key)?;
+    pub fn find(dir: &Path, elsewhere: &[PathBuf], key: &KeyOf) -> Outcome<Chain> {
+        let key = Key::of(key.key_file.as_deref(), key.allow_unencrypted)?;
         let newest = Member::open(dir, key.as_ref())?;
         let manifest = newest.manifest.clone();
         let mut places: Vec<PathBuf> = elsewhere.to_vec();

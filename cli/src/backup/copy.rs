@@ -1,5 +1,7 @@
 //! Copying bytes between directories: with checksums, a limit on the rate, and progress.
 
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -301,12 +303,11 @@ pub fn unsynced(from: &Path, to: &Path, meter: &Meter) -> Outcome<PlainFile> {
     Ok(PlainFile::whole(len, sum))
 }
 
-/// Copies a file to a new one, without its holes and zeros.
-pub fn sparse(from: &Path, to: &Path, meter: &Meter) -> Outcome<()> {
+/// Copies a file to a new, open one, without its holes and zeros; `to` is for messages.
+pub fn sparse(from: &Path, target: &File, to: &Path, meter: &Meter) -> Outcome<()> {
     const STEP: u64 = 64 << 10;
     let source = open(from, OpenHow::READ)?;
     let len = source.len().map_err(failed("read", from))?;
-    let target = open(to, OpenHow::CREATE)?;
     let mut buffer = vec![0; STEP as usize];
     for at in (0..len).step_by(STEP as usize) {
         let bytes = &mut buffer[..(len - at).min(STEP) as usize];
@@ -329,6 +330,15 @@ pub fn checksum(path: &Path, meter: &Meter) -> Outcome<PlainFile> {
 
 /// Paths of all files below `dir`, relative, sorted; links are not followed.
 pub fn walk(dir: &Path) -> Outcome<Vec<PathBuf>> {
+    below(dir, false)
+}
+
+/// The same of a data directory: links to databases and to tables' files are followed, as the server does.
+pub fn walk_data(dir: &Path) -> Outcome<Vec<PathBuf>> {
+    below(dir, true)
+}
+
+fn below(dir: &Path, links: bool) -> Outcome<Vec<PathBuf>> {
     let mut found = Vec::new();
     let mut todo = vec![PathBuf::new()];
     while let Some(at) = todo.pop() {
@@ -337,9 +347,15 @@ pub fn walk(dir: &Path) -> Outcome<Vec<PathBuf>> {
             let entry = entry.map_err(failed("list", &place))?;
             let path = at.join(entry.file_name());
             let kind = entry.file_type().map_err(failed("look at", &place))?;
-            if kind.is_dir() {
+            let is_link = links && kind.is_symlink();
+            // Databases are not nested, and a link further down may lead back here.
+            let is_database = || {
+                at.as_os_str().is_empty()
+                    && std::fs::metadata(entry.path()).is_ok_and(|m| m.is_dir())
+            };
+            if kind.is_dir() || (is_link && is_database()) {
                 todo.push(path);
-            } else if kind.is_file() {
+            } else if kind.is_file() || is_link {
                 found.push(path);
             }
         }

@@ -49,7 +49,7 @@ impl Subject {
 }
 
 pub fn run(args: &ExtractArgs, out: &mut dyn Write) -> Outcome<()> {
-    let chain = Chain::find(&args.dir, &args.chain, args.key_file.as_deref())?;
+    let chain = Chain::find(&args.dir, &args.chain, &args.key)?;
     let manifest = &chain.manifest;
     let subject = Subject::of(args)?;
     let mut target = Server::patient(&args.connection, args.port, NEEDS)?;

@@ -6,16 +6,20 @@
 //!   but does not stop at a file that it does not have.
 //! - EI2. IMPORT verifies every page, the order of keys, and that each index has as many entries as there are rows.
 
-use std::os::unix::fs::{chown, MetadataExt};
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::{fchown, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use frond_vfs::OpenHow;
+use rustix::fs::{self, Mode, OFlags};
 
 use super::copy::{self, failed, Meter, Show};
 use super::names::{file_name, quoted, text};
 use super::private::Private;
 use crate::digest::live::connect::Server;
-use crate::out::{Failure, Outcome};
+use crate::out::Outcome;
 
 /// The directory of the database `database` in the running server, if a table can be imported there as files; else the reason why not.
 pub fn place(
@@ -92,8 +96,34 @@ pub fn run(
 fn put(from: &Path, to: &Path) -> Outcome<()> {
     let dir = to.parent().unwrap_or(Path::new("."));
     let meter = Meter::new(dir, None, Show::Nobody)?;
-    copy::sparse(from, to, &meter)?;
-    let owner = std::fs::metadata(dir).map_err(failed("look at", dir))?;
-    chown(to, Some(owner.uid()), Some(owner.gid()))
-        .map_err(|e| Failure::Request(format!("giving {} to the server: {e}", to.display())))
+    let file = make(dir, to.file_name().unwrap_or_default()).map_err(failed("make", to))?;
+    copy::sparse(from, &file, to, &meter)
+}
+
+/// Makes a new file in `dir`, owned by the owner of `dir`. That account can exchange what is in the directory, and the directory, while
+/// root is at work: so no name is looked up twice, and no link is followed.
+fn make(dir: &Path, name: &OsStr) -> io::Result<File> {
+    let place = fs::open(dir, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+    let owner = File::from(place.try_clone()?).metadata()?;
+    let how = OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::WRONLY | OFlags::CLOEXEC;
+    let file = File::from(fs::openat(&place, name, how, Mode::from_raw_mode(0o660))?);
+    fchown(&file, Some(owner.uid()), Some(owner.gid()))?;
+    Ok(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_in_the_servers_directory_is_not_followed() {
+        let (dir, away) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let victim = away.path().join("x");
+        std::os::unix::fs::symlink(&victim, dir.path().join("t.frd")).unwrap();
+        assert!(make(dir.path(), OsStr::new("t.frd")).is_err());
+        assert!(!victim.exists());
+        let file = make(dir.path(), OsStr::new("t.cfg")).unwrap();
+        let owner = std::fs::metadata(dir.path()).unwrap();
+        assert_eq!(file.metadata().unwrap().uid(), owner.uid());
+    }
 }

@@ -2,6 +2,8 @@
 //! the head of every pack that was sealed with the key.
 //!
 //! - KY1. A key is never printed, and it is only in files that others may not read.
+//! - KY2. With a key, a backup that is not sealed is refused unless the user allows it: whoever can write where backups are could have
+//!   put it in the place of a sealed one.
 
 use std::io::Write;
 use std::path::Path;
@@ -18,6 +20,8 @@ const WORD: &str = "frond-backup-key";
 
 pub struct Key {
     pub id: String,
+    /// Whether backups are taken that are not sealed with it (KY2).
+    pub allows_unencrypted: bool,
     bytes: [u8; 32],
 }
 
@@ -48,11 +52,11 @@ impl Key {
         for (at, byte) in bytes.iter_mut().enumerate() {
             *byte = u8::from_str_radix(&digits[2 * at..2 * at + 2], 16).map_err(|_| no_key())?;
         }
-        Ok(Key { id: id.to_string(), bytes })
+        Ok(Key { id: id.to_string(), allows_unencrypted: false, bytes })
     }
 
-    pub fn of(path: Option<&Path>) -> Outcome<Option<Key>> {
-        path.map(Key::read).transpose()
+    pub fn of(path: Option<&Path>, allows_unencrypted: bool) -> Outcome<Option<Key>> {
+        path.map(|path| Ok(Key { allows_unencrypted, ..Key::read(path)? })).transpose()
     }
 }
 

@@ -61,7 +61,7 @@ fn open(path: &Path, is: &mut Found, key: Option<&Key>) {
     if sealed.as_ref().is_some_and(|id| key.is_none_or(|key| key.id != *id)) {
         return;
     }
-    match Store::open(path, key) {
+    match Store::open(path, key.filter(|_| sealed.is_some())) {
         Ok((_, manifest)) => summary.manifest = Some(Box::new(manifest)),
         Err(e) => *is = Found::Damaged(e.to_string()),
     }
@@ -69,7 +69,7 @@ fn open(path: &Path, is: &mut Found, key: Option<&Key>) {
 
 /// True if all backups are whole, and the backups that they are based on are there.
 pub fn run(args: &ListArgs, out: &mut dyn Write) -> Outcome<bool> {
-    let key = Key::of(args.key_file.as_deref())?;
+    let key = Key::of(args.key_file.as_deref(), false)?;
     let mut found = find(&args.dir)?;
     found.iter_mut().for_each(|(path, is)| open(path, is, key.as_ref()));
     let mut ids = HashSet::new();
@@ -142,10 +142,26 @@ pub fn run(args: &ListArgs, out: &mut dyn Write) -> Outcome<bool> {
 }
 
 pub fn keep(args: &KeepArgs, out: &mut dyn Write) -> Outcome<()> {
-    let mut found = Vec::new();
-    for (dir, is) in find(&args.dir)? {
+    let (mut found, mut left) = (Vec::new(), Vec::new());
+    let all = find(&args.dir)?;
+    let ids: HashSet<String> = all
+        .iter()
+        .filter_map(|(_, is)| match is {
+            Found::Whole(m) => Some(m.id.clone()),
+            _ => None,
+        })
+        .collect();
+    for (dir, is) in all {
         match is {
-            Found::Whole(m) => found.push((dir, *m)),
+            Found::Whole(m) if m.chain.iter().all(|id| ids.contains(id)) => found.push((dir, *m)),
+            Found::Whole(m) => {
+                writeln!(
+                    out,
+                    "left alone {}: a backup that it is based on is not here, or not whole",
+                    dir.display()
+                )?;
+                left.extend(m.chain);
+            }
             // It may have been something else, or somebody may be making it now.
             Found::Incomplete => writeln!(out, "left alone {}: incomplete", dir.display())?,
             Found::Damaged(what) => writeln!(out, "left alone {}: {what}", dir.display())?,
@@ -161,6 +177,8 @@ pub fn keep(args: &KeepArgs, out: &mut dyn Write) -> Outcome<()> {
         found.iter().filter(|(_, m)| kept.contains(&m.id)).flat_map(|(_, m)| m.chain.clone());
     let chains: Vec<String> = chains.collect();
     kept.extend(chains);
+    // The rest of their chain may be elsewhere.
+    kept.extend(left);
     for (dir, m) in &found {
         if kept.contains(&m.id) {
             writeln!(out, "keep {}", dir.display())?;
@@ -216,6 +234,30 @@ mod tests {
         let mut told = Vec::new();
         let fine = run(&args, &mut told).unwrap();
         assert!(fine, "{}", String::from_utf8_lossy(&told));
+    }
+
+    #[test]
+    fn a_backup_without_its_base_takes_no_place_of_a_whole_one() {
+        let dir = tempfile::tempdir().unwrap();
+        for (name, id, chain) in
+            [("full", 7, vec![]), ("orphan", 8, vec![hex(3)]), ("old", 9, vec![])]
+        {
+            let mut manifest = Manifest::new(id, "here");
+            let hours = match name {
+                "old" => 0,
+                "full" => 26,
+                _ => 47,
+            };
+            (manifest.created, manifest.chain) = (1_793_491_200 + hours * 3600, chain);
+            std::fs::create_dir(dir.path().join(name)).unwrap();
+            manifest.write(&dir.path().join(name)).unwrap();
+        }
+        let args = KeepArgs { dir: dir.path().into(), daily: 1, weekly: 0, delete: true };
+        let mut told = Vec::new();
+        keep(&args, &mut told).unwrap();
+        let told = String::from_utf8(told).unwrap();
+        assert!(dir.path().join("full").exists() && dir.path().join("orphan").exists(), "{told}");
+        assert!(!dir.path().join("old").exists() && told.contains("left alone"), "{told}");
     }
 
     #[test]

@@ -21,7 +21,7 @@ use super::pack::{Frames, Head, Out, Packer};
 use super::parallel::{bypasses_cache, extents, Range, To};
 use super::private::Work;
 use super::server::{Session, FROND};
-use super::store::{Store, PACK, PART};
+use super::store::{self, Store, PACK, PART};
 use crate::out::{bytes, Failure, Outcome};
 
 /// The result, for `--json`.
@@ -53,15 +53,16 @@ struct Pinned<'a> {
     bytes_to_copy: u64,
 }
 
-/// Makes a backup in `dir`, or on standard output, based on the one in `base`.
+/// Makes a backup in `dir`, or on standard output, based on the one in `base` (`allow_unencrypted`: whatever the key).
 pub fn run(
     dir: Option<&Path>,
     base: Option<&Path>,
+    allow_unencrypted: bool,
     how: &HowArgs,
     out: &mut dyn Write,
 ) -> Outcome<()> {
     // A wrong base, key or password is reported before anything is made.
-    let key = Key::of(how.key_file.as_deref())?;
+    let key = Key::of(how.key_file.as_deref(), allow_unencrypted)?;
     let base = base.map(|base| Store::open(base, key.as_ref())).transpose()?.map(|(_, read)| read);
     if dir.is_none() && std::io::stdout().is_terminal() {
         let what = "a stream is for a program or a file, and standard output is a terminal";
@@ -78,7 +79,7 @@ pub fn run(
     };
     let (manifest, packed, seconds) = made.inspect_err(|_| {
         // Without manifest and pack nothing here looks whole; but the failure may be a lack of space, so free it.
-        dir.into_iter().for_each(clear);
+        dir.into_iter().for_each(store::clear);
     })?;
     match dir {
         Some(_) => tell(&manifest, dir, packed, seconds, how, out),
@@ -132,18 +133,6 @@ fn tell(
         writeln!(out, "binary log {} position {}, GTID '{}'", at.file, at.position, at.gtid)?;
     }
     Ok(())
-}
-
-/// Removes what a failed backup left in its directory.
-fn clear(dir: &Path) {
-    for name in ["frond", "server"] {
-        let _ = std::fs::remove_dir_all(dir.join(name));
-    }
-    if let Ok(vfs) = OsVfs::new(dir) {
-        for name in ["mariadb-backup.log", PART] {
-            let _ = vfs.remove(name);
-        }
-    }
 }
 
 /// The manifest, bytes of the pack, seconds.

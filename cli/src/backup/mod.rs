@@ -56,10 +56,12 @@ pub use args::BackupCommand;
 pub fn run(command: &BackupCommand, out: &mut dyn Write) -> Outcome<bool> {
     match command {
         BackupCommand::Full(args) => {
-            make::run(args.dir.as_deref(), None, &args.how, out).map(|()| true)
+            make::run(args.dir.as_deref(), None, false, &args.how, out).map(|()| true)
         }
         BackupCommand::Incremental(args) => {
-            make::run(args.dir.as_deref(), Some(&args.base), &args.how, out).map(|()| true)
+            let base = Some(args.base.as_path());
+            make::run(args.dir.as_deref(), base, args.allow_unencrypted, &args.how, out)
+                .map(|()| true)
         }
         BackupCommand::List(args) => list::run(args, out),
         BackupCommand::Verify(args) => verify::run(args, out),

@@ -12,18 +12,17 @@ use super::chain::{Chain, ChainVfs};
 use super::copy::{self, failed, Meter, Show};
 use super::manifest::{hex, PlainFile, TableFile};
 use super::parallel::{bypasses_cache, extents, To};
+use super::store;
 use crate::out::{bytes, Failure, Outcome};
 
 pub fn run(args: &PrepareArgs, out: &mut dyn Write) -> Outcome<()> {
-    let chain = Chain::find(&args.dir, &args.chain, args.key_file.as_deref())?;
+    let chain = Chain::find(&args.dir, &args.chain, &args.key)?;
     copy::new_directory(&args.to, "a backup is made in a new directory")?;
     let meter = Meter::new(&args.to, args.rate, Show::of(args.quiet, false))?;
     let made = make(&chain, args, &meter);
     meter.finish();
     if made.is_err() {
-        for name in ["frond", "server"] {
-            let _ = std::fs::remove_dir_all(args.to.join(name));
-        }
+        store::clear(&args.to);
     }
     let id = made?;
     writeln!(

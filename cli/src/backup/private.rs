@@ -171,16 +171,16 @@ pub type Filter = fn(ChildStdout, ChildStdin) -> io::Result<()>;
 
 /// Runs `from | to`; messages go to files in `place`. Both have to succeed.
 pub fn pipe(from: Command, to: Command, place: &Path) -> Outcome<()> {
-    pipe_through(from, None, to, place)
+    pipe_through(from, None, to, place).map(drop)
 }
 
-/// Runs `from | filter | to`, as [`pipe`].
+/// Runs `from | filter | to`, as [`pipe`]. Returns the messages of `from`.
 pub fn pipe_through(
     mut from: Command,
     filter: Option<Filter>,
     mut to: Command,
     place: &Path,
-) -> Outcome<()> {
+) -> Outcome<String> {
     let told = |command: &Command, what: String| {
         Failure::Request(format!("{}: {what}", command.get_program().to_string_lossy()))
     };
@@ -209,13 +209,14 @@ pub fn pipe_through(
     let sunk = sink.and_then(|mut sink| sink.wait());
     let sourced = source.wait();
     // The sink first: if the sink fails, the source fails as a consequence.
-    for (command, status, path) in [(&to, sunk, to_path), (&from, sourced, from_path)] {
+    for (command, status, path) in [(&to, sunk, &to_path), (&from, sourced, &from_path)] {
         let status = status.map_err(|e| told(command, e.to_string()))?;
         if !status.success() {
-            return Err(told(command, format!("failed ({status})\n{}", last_lines(&path))));
+            return Err(told(command, format!("failed ({status})\n{}", last_lines(path))));
         }
     }
-    filtered.map_err(|e| told(&from, e.to_string()))
+    filtered.map_err(|e| told(&from, e.to_string()))?;
+    copy::text(&from_path)
 }
 
 /// A command as one would type it.
@@ -282,7 +283,8 @@ mod tests {
         assert!(pipe(of("true"), Command::new("/nowhere/x"), dir.path()).is_err());
         let filter: Filter = |mut from, mut to| io::copy(&mut from, &mut to).map(drop);
         let run = |a: &str, b: &str| pipe_through(of(a), Some(filter), of(b), dir.path());
-        assert!(run("echo x", r#"test "$(cat)" = x"#).is_ok());
+        let told = run("echo x; echo doubt >&2", r#"test "$(cat)" = x"#).unwrap();
+        assert_eq!(told, "doubt\n");
         let e = run("echo why >&2; exit 3", "cat").unwrap_err().to_string();
         assert!(e.contains("why"), "{e}");
         let e = run("yes", "echo other >&2; exit 1").unwrap_err().to_string();

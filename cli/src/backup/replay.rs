@@ -113,21 +113,62 @@ fn source(files: &[PathBuf], from: &Binlog, until: Option<&Until>) -> Command {
     command
 }
 
-/// Replays into `server`, which has no other client. Returns the commands as one would type them.
+/// Where a replica goes on after a replay: the backup's position `from`, of each replication domain, but for the ends of the replay.
+/// Then the domains that have no end, of which mariadb-binlog replays nothing.
+pub fn reached(from: &Binlog, until: &str) -> (String, Vec<String>) {
+    let domain = |gtid: &str| gtid.split('-').next().unwrap_or_default().to_string();
+    let ends = until.split(',');
+    let known = from.gtid.split(',').map(str::trim).filter(|gtid| !gtid.is_empty());
+    let left: Vec<String> = known
+        .filter(|gtid| ends.clone().all(|end| domain(end) != domain(gtid)))
+        .map(String::from)
+        .collect();
+    (ends.map(String::from).chain(left.clone()).collect::<Vec<_>>().join(","), left)
+}
+
+/// Whether the replay reached its end, by the messages of mariadb-binlog, whose status does not say it. A time may lie behind all
+/// that was logged: then returns a remark. A transaction that is not there is an error.
+fn ended(messages: &str, until: Option<&Until>) -> Outcome<Option<String>> {
+    let missed = |what: &str| messages.contains(&format!("Did not reach stop {what}"));
+    let told = |what: String| Err(Failure::Request(what));
+    match until {
+        Some(Until::Time(time)) if missed("datetime") => {
+            Ok(Some(format!("all of the binary logs was replayed: they end before {time}")))
+        }
+        Some(Until::Gtid(gtid)) if missed("position") => {
+            told(format!("the binary logs end before {gtid}: give later ones, too, or another end"))
+        }
+        Some(Until::Position(at)) if missed("position") => {
+            told(format!("the last binary log ends before position {at}"))
+        }
+        _ => Ok(None),
+    }
+}
+
+/// Replays into `server`, which has no other client. Returns the commands as one would type them, and remarks.
 pub fn run(
     server: &Private,
     files: &[PathBuf],
     from: &Binlog,
     until: Option<&Until>,
 ) -> Outcome<String> {
-    let from = source(files, from, until);
+    let at = from;
+    let from = source(files, at, until);
     let mut to = server.client("mariadb");
     // Until here this server checks no accounts; GRANT fails unless they are loaded.
     to.args(["--binary-mode", "--init-command=FLUSH PRIVILEGES"]);
     let told = format!("{} | mariadb --binary-mode", private::shown(&from));
     let filter: Filter = |from, to| end_torn(from, to);
-    private::pipe_through(from, Some(filter), to, server.place())?;
-    Ok(told)
+    let messages = private::pipe_through(from, Some(filter), to, server.place())?;
+    let mut told = vec![told];
+    told.extend(ended(&messages, until)?);
+    if let Some(Until::Gtid(gtid)) = until {
+        let left = reached(at, gtid).1;
+        told.extend(
+            left.iter().map(|gtid| format!("not replayed, as it has no end: the domain of {gtid}")),
+        );
+    }
+    Ok(told.join("\n"))
 }
 
 /// The directory of a server's binary logs, from its own settings.
@@ -147,6 +188,24 @@ mod tests {
         assert_eq!(until("2026-11-23 10:00:00"), Ok(Until::Time("2026-11-23 10:00:00".into())));
         assert!(until("yesterday").is_err() && until("0-1").is_err() && until("").is_err());
         assert!(until("0-1-x").is_err());
+    }
+
+    #[test]
+    fn an_end_that_was_not_reached_is_an_error_and_no_domain_is_forgotten() {
+        // As mariadb-binlog 10.11 writes it, with status 0.
+        let missed = "WARNING: Did not reach stop position 0-1-9 before end of input\n";
+        let gtid = Until::Gtid("0-1-9".into());
+        assert!(ended(missed, Some(&gtid)).unwrap_err().to_string().contains("0-1-9"));
+        assert_eq!(ended("", Some(&gtid)).unwrap(), None);
+        let time = Until::Time("2036-01-01 00:00:00".into());
+        let late = "WARNING: Did not reach stop datetime '2036-01-01 00:00:00' before end of input";
+        assert!(ended(late, Some(&time)).unwrap().unwrap().contains("2036"));
+        let at = |gtid: &str| Binlog { file: String::new(), position: 4, gtid: gtid.into() };
+        let of = |from: &str, until: &str| reached(&at(from), until);
+        assert_eq!(of("0-1-5,1-2-7", "0-1-9"), ("0-1-9,1-2-7".into(), vec!["1-2-7".into()]));
+        assert_eq!(of("0-1-5,1-2-7", "1-2-8,0-3-9"), ("1-2-8,0-3-9".into(), vec![]));
+        assert_eq!(of("", "0-1-9"), ("0-1-9".into(), vec![]));
+        assert_eq!(of("10-1-5", "1-1-9"), ("1-1-9,10-1-5".into(), vec!["10-1-5".into()]));
     }
 
     #[test]

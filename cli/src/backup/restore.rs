@@ -2,10 +2,14 @@
 //!
 //! - RS1. The identity of the Frond database is copied last: without it the server's plugin refuses the directory, so a
 //!   restore that was cut short never looks like a server without rows.
+//! - RS2. With a replay all this happens in a directory below the data directory; its contents are moved up when the replay has
+//!   ended, Frond's last. So a server never starts with a moment between the backup's and the one that was asked for.
 
 use std::io::Write;
 use std::path::Path;
 use std::process::Command;
+
+use frond_vfs::{OsVfs, Vfs};
 
 use super::args::RestoreArgs;
 use super::chain::Chain;
@@ -19,9 +23,13 @@ use super::store;
 use crate::out::{bytes, Failure, Outcome};
 
 const IDENTITY: &str = "frond/frond.id";
+/// The place of the data until binary logs were replayed (RS2).
+const REPLAYING: &str = "#frond-replaying";
+const ANEW: &str =
+    "restore makes a data directory anew; stop the server, and move the old one away";
 
 pub fn run(args: &RestoreArgs, out: &mut dyn Write) -> Outcome<()> {
-    let chain = Chain::find(&args.dir, &args.chain, args.key_file.as_deref())?;
+    let chain = Chain::find(&args.dir, &args.chain, &args.key)?;
     let manifest = &chain.manifest;
     // The files for a replay are looked for before hours of copying.
     let replayed = match (&args.until, &manifest.binlog) {
@@ -32,8 +40,14 @@ pub fn run(args: &RestoreArgs, out: &mut dyn Write) -> Outcome<()> {
             return Err(Failure::Request(format!("{}: {what}", args.dir.display())));
         }
     };
+    copy::new_directory(&args.datadir, ANEW)?;
+    // RS2.
+    let place = match &replayed {
+        Some(_) => args.datadir.join(REPLAYING),
+        None => args.datadir.clone(),
+    };
     let how = Lay {
-        datadir: &args.datadir,
+        datadir: &place,
         mariadb_backup: &args.mariadb_backup,
         rate: args.rate,
         quiet: args.quiet,
@@ -43,9 +57,10 @@ pub fn run(args: &RestoreArgs, out: &mut dyn Write) -> Outcome<()> {
     let datadir = args.datadir.display();
     writeln!(out, "restored backup {} to {datadir}: {}", manifest.id, bytes(copied))?;
     if let Some((until, at, files)) = &replayed {
-        let server = Private::start(&args.datadir, &args.server, &[])?;
+        let server = Private::start(&place, &args.server, &[])?;
         let command = replay::run(&server, files, at, Some(until))?;
         server.stop()?;
+        move_up(&place, &args.datadir)?;
         writeln!(out, "replayed: {command}")?;
     }
     writeln!(out, "next: chown -R mysql:mysql {datadir}; start the server")?;
@@ -61,12 +76,32 @@ pub fn run(args: &RestoreArgs, out: &mut dyn Write) -> Outcome<()> {
             "as a replica: SET GLOBAL gtid_slave_pos = '{}' (binary log {} position {})",
             at.gtid, at.file, at.position
         )?,
-        (_, Some((Until::Gtid(gtid), _, _))) => {
+        (_, Some((Until::Gtid(gtid), at, _))) => {
+            let (gtid, _) = replay::reached(at, gtid);
             writeln!(out, "as a replica: SET GLOBAL gtid_slave_pos = '{gtid}'")?;
         }
         _ => {}
     }
     Ok(())
+}
+
+/// Moves everything in `from` to `to`, Frond's directory last (RS1), and removes `from`.
+fn move_up(from: &Path, to: &Path) -> Outcome<()> {
+    let vfs = OsVfs::new(to).map_err(failed("open", to))?;
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(from).map_err(failed("list", from))? {
+        names.push(entry.map_err(failed("list", from))?.file_name());
+    }
+    names.sort_by_key(|name| name == FROND);
+    for name in names {
+        if name == FROND {
+            vfs.sync_dir().map_err(failed("sync", to))?;
+        }
+        let moved = rustix::fs::rename(from.join(&name), to.join(&name));
+        moved.map_err(|e| failed("move up", &from.join(&name))(e.into()))?;
+    }
+    std::fs::remove_dir(from).map_err(failed("remove", from))?;
+    vfs.sync_dir().map_err(failed("sync", to))
 }
 
 /// How to make a data directory.
@@ -85,10 +120,7 @@ impl Lay<'_> {
     pub fn lay(&self, chain: &Chain, only: Option<&dyn Fn(&str) -> bool>) -> Outcome<u64> {
         let manifest = &chain.manifest;
         let newest = chain.newest();
-        copy::new_directory(
-            self.datadir,
-            "restore makes a data directory anew; stop the server, and move the old one away",
-        )?;
+        copy::new_directory(self.datadir, ANEW)?;
         let frond = self.datadir.join(FROND);
         std::fs::create_dir(&frond).map_err(failed("make", &frond))?;
         let wanted = |t: &&TableFile| t.name.is_empty() || only.is_none_or(|only| only(&t.name));
@@ -122,5 +154,24 @@ impl Lay<'_> {
         plain(chain, IDENTITY, &frond.join("frond.id"), want, 1, &meter)?;
         copy::sync_directories(&frond)?;
         Ok(meter.done())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_replayed_is_moved_up_whole() {
+        let dir = tempfile::tempdir().unwrap();
+        let from = dir.path().join(REPLAYING);
+        for place in [FROND, "shop"] {
+            std::fs::create_dir_all(from.join(place)).unwrap();
+            drop(copy::open(&from.join(place).join("x"), frond_vfs::OpenHow::CREATE).unwrap());
+        }
+        move_up(&from, dir.path()).unwrap();
+        let found = copy::walk(dir.path()).unwrap();
+        assert_eq!(found, ["#frond/x", "shop/x"].map(std::path::PathBuf::from));
+        assert!(!from.exists());
     }
 }

@@ -17,6 +17,8 @@ use crate::out::{Failure, Outcome};
 const NEEDS: &str = "RELOAD, PROCESS, BINLOG MONITOR ON *.*";
 /// The engine's directory in the data directory.
 pub const FROND: &str = "#frond";
+/// MyRocks' directory in the data directory, which mariadb-backup copies.
+const MYROCKS: &str = "#rocksdb";
 /// Extensions of files that belong to no engine: definitions, options, triggers, partitions.
 pub const DEFINITIONS: [&str; 5] = ["frm", "opt", "TRG", "TRN", "par"];
 /// Databases of the server itself.
@@ -88,27 +90,34 @@ impl Session {
         Ok(Description::decode(&bytes)?)
     }
 
-    /// Looks for data of other engines that only mariadb-backup can copy; returns the first such file.
+    /// Looks for data of other engines that only mariadb-backup can copy; returns the first such file, or table of InnoDB.
     pub fn others(&mut self) -> Outcome<Option<PathBuf>> {
-        let positions = self.server.value("SELECT @@gtid_slave_pos")?.unwrap_or_default();
-        let foreign = |path: &PathBuf| {
-            let mut parts = path.components().map(|c| c.as_os_str().to_string_lossy().into_owned());
-            let (Some(db), Some(name)) = (parts.next(), parts.next()) else { return false };
-            let (stem, extension) = name.rsplit_once('.').unwrap_or((&name, ""));
-            if db.starts_with('#') || DEFINITIONS.contains(&extension) {
-                return false;
-            }
-            match OWN.contains(&db.as_str()) {
-                // Aria's and CSV's system tables are copied under the lock.
-                true if extension == "ibd" => {
-                    !INNODB_OWN.contains(&stem)
-                        || (stem == "gtid_slave_pos" && !positions.is_empty())
-                }
-                true => false,
-                false => true,
-            }
-        };
-        Ok(copy::walk(&self.datadir)?.into_iter().find(foreign))
+        // Their data are in places of their own, which nobody copies.
+        let engines = "SELECT engine FROM information_schema.engines WHERE support IN ('YES', 'DEFAULT') AND \
+                       engine IN ('COLUMNSTORE', 'MROONGA', 'TOKUDB') LIMIT 1";
+        if let Some(engine) = self.server.value(engines)? {
+            return Err(Failure::Request(format!(
+                "{}: the engine {engine} is loaded, whose tables neither frond backup nor mariadb-backup copies; \
+                 unload it if it has none",
+                self.name
+            )));
+        }
+        let positions =
+            !self.server.value("SELECT @@gtid_slave_pos")?.unwrap_or_default().is_empty();
+        let files = copy::walk_data(&self.datadir)?;
+        if let Some(found) = files.into_iter().find(|path| is_foreign(path, positions)) {
+            return Ok(Some(found));
+        }
+        // Tables in InnoDB's system tablespace have no files of their own. Without InnoDB there is no such view.
+        let known =
+            "SELECT 1 FROM information_schema.plugins WHERE plugin_name = 'INNODB_SYS_TABLES' AND \
+                     plugin_status = 'ACTIVE'";
+        if self.server.value(known)?.is_none() {
+            return Ok(None);
+        }
+        let inside = "SELECT name FROM information_schema.innodb_sys_tables WHERE space = 0 AND name LIKE '%/%' AND name \
+                      NOT IN ('mysql/innodb_table_stats', 'mysql/innodb_index_stats', 'mysql/transaction_registry') LIMIT 1";
+        Ok(self.server.value(inside)?.map(PathBuf::from))
     }
 
     /// A statement without a result.
@@ -148,10 +157,12 @@ impl Session {
         base: Option<&Manifest>,
         meter: &Meter,
     ) -> Outcome<Staged> {
-        self.step("begin_other")?;
+        // While any session's stages count, other programs' backups are not refused: no longer than needed.
         if base.is_none() {
+            self.step("begin")?;
             self.shorten_log();
         }
+        self.step("begin_other")?;
         let log = to.with_file_name("mariadb-backup.log");
         let mut command = Command::new(&how.mariadb_backup);
         if let Some(file) = &how.connection.defaults_file {
@@ -173,6 +184,25 @@ impl Session {
             .find_map(|name| copy::text(&to.join(name)).ok())
             .and_then(|text| parse_position(&text));
         Ok(Staged { binlog, blocked_ms: None, files })
+    }
+}
+
+/// Whether a file of the data directory holds data of another engine. `positions`: the server has positions as a replica.
+fn is_foreign(path: &Path, positions: bool) -> bool {
+    let mut parts = path.components().map(|c| c.as_os_str().to_string_lossy().into_owned());
+    let (Some(db), Some(name)) = (parts.next(), parts.next()) else { return false };
+    let (stem, extension) = name.rsplit_once('.').unwrap_or((&name, ""));
+    if db.starts_with('#') {
+        return db == MYROCKS;
+    }
+    match OWN.contains(&db.as_str()) {
+        _ if DEFINITIONS.contains(&extension) => false,
+        // Aria's and CSV's system tables are copied under the lock.
+        true if extension == "ibd" => {
+            !INNODB_OWN.contains(&stem) || (stem == "gtid_slave_pos" && positions)
+        }
+        true => false,
+        false => true,
     }
 }
 
@@ -222,6 +252,34 @@ pub fn run(mut command: Command, log: &Path) -> Outcome<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn data_of_other_engines_are_found_behind_links_too() {
+        let (dir, away) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        for place in [dir.path().join("shop"), away.path().join("linked")] {
+            std::fs::create_dir(place).unwrap();
+        }
+        let link = |to: &str, name: &str| {
+            std::os::unix::fs::symlink(away.path().join(to), dir.path().join(name)).unwrap();
+        };
+        for name in ["linked/a.frm", "linked/b.ibd", "c.MYD"] {
+            drop(copy::open(&away.path().join(name), OpenHow::CREATE).unwrap());
+        }
+        link("linked", "far");
+        link("c.MYD", "shop/c.MYD");
+        std::os::unix::fs::symlink(dir.path(), dir.path().join("shop/back")).unwrap();
+        let found = copy::walk_data(dir.path()).unwrap();
+        let want = ["far/a.frm", "far/b.ibd", "shop/back", "shop/c.MYD"].map(PathBuf::from);
+        assert_eq!(found, want);
+        assert!(copy::walk(dir.path()).unwrap().is_empty());
+        let foreign = |path: &str, positions| is_foreign(Path::new(path), positions);
+        assert!(foreign("far/b.ibd", false) && foreign("shop/c.MYD", false));
+        assert!(foreign("#rocksdb/CURRENT", false));
+        assert!(!foreign("far/a.frm", false) && !foreign("#frond/1.frd", false));
+        assert!(!foreign("ibdata1", false) && !foreign("mysql/db.MAD", false));
+        assert!(!foreign("mysql/gtid_slave_pos.ibd", false));
+        assert!(foreign("mysql/gtid_slave_pos.ibd", true));
+    }
 
     #[test]
     fn positions_are_read_as_mariadb_backup_writes_them() {

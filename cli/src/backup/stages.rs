@@ -5,11 +5,14 @@
 //!   synced that could be synced before. From BACKUP STAGE START on no limit on the rate applies (the caller's duty).
 //! - BG2. An earlier copy of a file is valid for the moment if number, length and times of the file are as before the copy, and
 //!   the last change before the copy was longer ago than the resolution of the file system's clock.
+//! - BG4. Aria's checkpoints go on under all stages. Aria's control file is copied first and its logs last, so that the logs reach
+//!   beyond the checkpoint that the control file names. If the control file changed meanwhile, logs may have been removed: all is
+//!   looked at again.
 //! - BG3. If the base has a file with the same bytes, the file is named, not copied.
 //!
 //! The server's Aria tables take no changes from BLOCK_DDL on; statistics and logs do until BLOCK_COMMIT.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -19,10 +22,14 @@ use serde::Serialize;
 use super::copy::{self, failed, Meter};
 use super::manifest::{Manifest, Part, PlainFile};
 use super::server::{Session, Staged, DEFINITIONS, INNODB_OWN, OWN};
-use crate::out::Outcome;
+use crate::out::{Failure, Outcome};
 
 /// The coarsest resolution of a file system's time stamps (BG2), in nanoseconds.
 const COARSE: i128 = 1_000_000_000;
+
+const ARIA_CONTROL: &str = "aria_log_control";
+/// How often the server's files are looked at (BG4). Aria's checkpoints are 30 seconds apart.
+const ROUNDS: usize = 5;
 
 /// Tells whether a file changed: inode number, length, and times of the contents and of the inode in nanoseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -75,6 +82,13 @@ impl Session {
         for stage in ["START", "FLUSH", "BLOCK_DDL"] {
             self.run(&format!("BACKUP STAGE {stage}"))?;
         }
+        // Until here tables could be made.
+        if let Some(found) = self.others()? {
+            return Err(Failure::Request(format!(
+                "{} was made for another engine while the backup began: begin it again, with mariadb-backup",
+                found.display()
+            )));
+        }
         let clock = OsVfs::new(to).map_err(failed("open", to))?;
         let mut files = BTreeMap::new();
         // If this table had rows in InnoDB, mariadb-backup would do this backup; without a definition mariadb-upgrade makes the
@@ -83,7 +97,7 @@ impl Session {
         let without = self.datadir.join(positions).with_extension("ibd").exists();
         let is_copied =
             |path: &&PathBuf| is_definition(path) && !(without && path.as_path() == positions);
-        for path in copy::walk(&self.datadir)?.iter().filter(is_copied) {
+        for path in copy::walk_data(&self.datadir)?.iter().filter(is_copied) {
             let copied = self.take(path, to, base, meter)?;
             files.insert(name(path), copied);
         }
@@ -136,6 +150,24 @@ impl Session {
     /// Copies again the system files that changed since, and returns them. Log tables in CSV only grow: the new bytes are
     /// appended.
     fn changed(
+        &self,
+        to: &Path,
+        before: &BTreeMap<PathBuf, (Stamp, bool)>,
+        meter: &Meter,
+    ) -> Outcome<BTreeSet<PathBuf>> {
+        let control = self.datadir.join(ARIA_CONTROL);
+        let mut again = BTreeSet::new();
+        for _ in 0..ROUNDS {
+            let was = Stamp::of(&control)?;
+            again.extend(self.changed_once(to, before, meter)?);
+            if Stamp::of(&control)? == was {
+                return Ok(again);
+            }
+        }
+        Err(Failure::Request(format!("{} changes all the time (BG4)", control.display())))
+    }
+
+    fn changed_once(
         &self,
         to: &Path,
         before: &BTreeMap<PathBuf, (Stamp, bool)>,
@@ -210,8 +242,18 @@ impl Session {
                 }
             }
         }
-        found.sort();
+        found.sort_by_key(|path| (age(path), path.clone()));
         Ok(found)
+    }
+}
+
+/// The order of copying (BG4).
+fn age(path: &Path) -> u8 {
+    let name = path.to_string_lossy();
+    match name.starts_with("aria_log") {
+        true if name == ARIA_CONTROL => 0,
+        true => 2,
+        false => 1,
     }
 }
 
@@ -278,6 +320,12 @@ mod tests {
             system("aria_log_control") && system("mysql/db.MAD") && system("mysql/general_log.CSV")
         );
         assert!(!system("shop/a.MAD") && !system("ibdata1") && !system("mysql/gtid_slave_pos.ibd"));
+    }
+
+    #[test]
+    fn the_control_file_of_aria_is_copied_first_and_its_logs_last() {
+        let all = ["aria_log.00000001", "aria_log_control", "mysql/db.MAD"];
+        assert_eq!(all.map(|path| age(Path::new(path))), [2, 0, 1], "BG4");
     }
 
     #[test]

@@ -28,10 +28,16 @@ pub enum Store {
 impl Store {
     /// Opens the backup at `path` and verifies its manifest.
     pub fn open(path: &Path, key: Option<&Key>) -> Outcome<(Store, Manifest)> {
-        match pack_of(path) {
+        let opened = match pack_of(path) {
             Some(pack) => Pack::open(&pack, key).map(|(pack, read)| (Store::Pack(pack), read)),
             None => Manifest::read(path).map(|read| (Store::Dir(path.to_path_buf()), read)),
+        }?;
+        let is_sealed = matches!(&opened.0, Store::Pack(pack) if pack.is_sealed());
+        if !is_sealed && key.is_some_and(|key| !key.allows_unencrypted) {
+            let what = "it is not encrypted, but a key was given (KY2); --allow-unencrypted takes it all the same";
+            return Err(fail(path, what));
         }
+        Ok(opened)
     }
 
     /// A file, by its path in the manifest; `direct`: for direct transfers, where it is not in a pack.
@@ -141,7 +147,40 @@ pub fn remove(path: &Path) -> Outcome<()> {
     }
 }
 
+/// Removes what a failed backup left in its directory, which was empty before. What makes it look whole goes first: the last sync may be
+/// what failed.
+pub fn clear(dir: &Path) {
+    if let Ok(vfs) = OsVfs::new(dir) {
+        for name in [manifest::NAME, PACK, manifest::TEMPORARY, PART, "mariadb-backup.log"] {
+            let _ = vfs.remove(name);
+        }
+    }
+    for name in ["frond", "server"] {
+        let _ = std::fs::remove_dir_all(dir.join(name));
+    }
+}
+
 /// A failure that names the backup.
 pub fn fail(path: &Path, what: impl std::fmt::Display) -> Failure {
     Failure::Request(format!("{}: {what}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_of_a_failed_backup_looks_whole_or_is_in_the_way() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("frond")).unwrap();
+        let vfs = OsVfs::new(dir.path()).unwrap();
+        for name in [PACK, PART] {
+            drop(vfs.open(name, OpenHow::CREATE).unwrap());
+        }
+        Manifest::new(1, "here").write(dir.path()).unwrap();
+        drop(vfs.open(manifest::TEMPORARY, OpenHow::CREATE).unwrap());
+        clear(dir.path());
+        assert!(look(dir.path()).is_none());
+        super::super::copy::new_directory(dir.path(), "again").unwrap();
+    }
 }

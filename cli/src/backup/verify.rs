@@ -34,7 +34,7 @@ struct Verified<'a> {
 
 /// True if the backup is sound.
 pub fn run(args: &VerifyArgs, out: &mut dyn Write) -> Outcome<bool> {
-    let chain = Chain::find(&args.dir, &args.chain, args.key_file.as_deref())?;
+    let chain = Chain::find(&args.dir, &args.chain, &args.key)?;
     let newest = chain.newest();
     let meter = Meter::new(machine(&args.dir), None, Show::of(args.quiet, args.json))?;
     let manifest = &chain.manifest;

@@ -19,6 +19,11 @@ use crate::format::{
 };
 use crate::io as transfer;
 
+/// Bounds of the gap in the numbers of blocks (S8). More blocks than the lower one are hardly written between two edits; with the upper
+/// one there are numbers for four million openings.
+const MIN_GAP: u64 = 1 << 20;
+const MAX_GAP: u64 = 1 << 40;
+
 impl TableFile {
     /// Opens the file in recovery: the block map is that of the newest valid checkpoint, returned with
     /// it (`None`: none was ever written; replay from the table's creation). The caller replays the
@@ -53,6 +58,7 @@ impl TableFile {
             Some(at) => Some(opened.load_image(&header, at, len)?),
         };
         if !options.read_only {
+            opened.gap = MIN_GAP + vfs.random_u64() % (MAX_GAP - MIN_GAP);
             let again = encode_header(&header, id);
             let offset = (slot_of(header.seq) * HEADER_BYTES) as u64;
             transfer::write_padded(&*file, name, &again, offset)?;
@@ -152,6 +158,7 @@ impl TableFile {
             let what = format!("block {block} at {e} lies behind the file's end {len}");
             return Err(Error::corruption(&self.name, what));
         }
+        self.next_block.fetch_add(self.gap, Ordering::Relaxed); // S8
         space.remember_all_holes();
         self.recovering.store(false, Ordering::Release);
         Ok(())

@@ -129,6 +129,11 @@ impl Pack {
         Ok((Arc::new(pack), manifest))
     }
 
+    /// Whether it was sealed with the key that opened it.
+    pub fn is_sealed(&self) -> bool {
+        self.frames.head.key.is_some()
+    }
+
     /// Reads, checks and unpacks a frame. `number`: the expected number, where it is known.
     fn frame(&self, at: u64, number: Option<u64>) -> io::Result<(Front, Vec<u8>)> {
         let mut frame = vec![0; FRONT];

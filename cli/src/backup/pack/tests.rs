@@ -10,6 +10,7 @@ use crate::backup::copy::{self, Meter, Show};
 use crate::backup::key::{self, Key};
 use crate::backup::manifest::{hex, Manifest};
 use crate::backup::parallel::{extents, To};
+use crate::backup::store::Store;
 
 fn new_key(dir: &Path, name: &str) -> Key {
     let file = dir.join(name);
@@ -213,4 +214,22 @@ fn a_pack_whose_writer_failed_gets_no_end() {
     assert_eq!(e.kind(), io::ErrorKind::StorageFull, "the first failure is told: {e}");
     assert!(packer.piece("y", 0, b"more").is_err());
     assert!(packer.finish(manifest.seal().unwrap()).is_err());
+}
+
+#[test]
+fn with_a_key_only_sealed_backups_are_opened() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut key = new_key(dir.path(), "key");
+    pack(dir.path(), "sealed", Some(&key), None, 1);
+    pack(dir.path(), "plain", None, None, 1);
+    std::fs::create_dir(dir.path().join("files")).unwrap();
+    Manifest::new(7, "here").write(&dir.path().join("files")).unwrap();
+    let open = |name: &str, key: &Key| Store::open(&dir.path().join(name), Some(key)).map(drop);
+    open("sealed", &key).unwrap();
+    for name in ["plain", "files"] {
+        let told = open(name, &key).unwrap_err().to_string();
+        assert!(told.contains("--allow-unencrypted"), "KY2: {told}");
+    }
+    key.allows_unencrypted = true;
+    ["sealed", "plain", "files"].iter().for_each(|name| open(name, &key).unwrap());
 }

@@ -17,6 +17,8 @@ pub struct Export {
     table: Arc<Table>,
     holds: Vec<TreeHold>,
     described: Option<ExportDescription>,
+    /// Whether this export stopped the table's checkpoints (MV1), so that it has to let them go on.
+    is_still: bool,
 }
 
 impl Core {
@@ -47,7 +49,8 @@ impl Core {
         loop {
             self.push_all(table, go_on)?;
             let (core, table) = (self.clone(), table.clone());
-            let mut export = Export { core, table, holds: Vec::new(), described: None };
+            let (holds, described) = (Vec::new(), None);
+            let mut export = Export { core, table, holds, described, is_still: false };
             for tree in export.table.trees().iter() {
                 match tree.hold() {
                     Some(hold) => export.holds.push(hold),
@@ -62,6 +65,7 @@ impl Core {
             {
                 let _no_checkpoint = self.trimming.lock();
                 export.table.set_still(true);
+                export.is_still = true;
             }
             export.described = Some(self.describe(&export.table)?);
             // Otherwise a prepared transaction has committed since, or AUTO_INCREMENT values were logged: try
@@ -145,7 +149,9 @@ impl Export {
 impl Drop for Export {
     fn drop(&mut self) {
         self.holds.clear();
-        self.table.set_still(false);
+        if self.is_still {
+            self.table.set_still(false);
+        }
         self.core.ledger.note_all(&self.table);
         self.core.queue.wake();
     }

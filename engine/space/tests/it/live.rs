@@ -143,6 +143,21 @@ fn space_lost_in_a_crash_is_punched_after_recovery() {
     assert_eq!(file.read(b, 0, MIB).unwrap(), vec![b as u8; MIB]);
 }
 
+/// A backup identifies a block by number and place; bytes of a transaction that a crash ended may be in one.
+#[test]
+fn numbers_of_blocks_that_a_crash_lost_are_not_given_out_again() {
+    let vfs = MemVfs::new();
+    let file = TableFile::create(&vfs, NAME, &options(), 0).unwrap();
+    let mut lost = vec![file.next_block()];
+    for _ in 0..3 {
+        let (file, _) = TableFile::open(&vfs, NAME, &options()).unwrap();
+        file.finish_recovery(0).unwrap();
+        let next = file.next_block();
+        assert!(lost.iter().all(|n| n.abs_diff(next) > 100), "S8: {next} after {lost:?}");
+        lost.push(next);
+    }
+}
+
 #[test]
 fn direct_files_get_aligned_transfers() {
     let vfs = FaultVfs::direct();
