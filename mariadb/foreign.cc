@@ -14,9 +14,12 @@
 #include "plugin.h"
 #include "schema.h"
 #include "sql_table.h"
+#include "table_cache.h"
 
 // Exported by the server, declared in none of its headers.
 extern "C" ulonglong thd_start_utime(const MYSQL_THD thd);
+// Likewise, for plugins: the header of this service is not among those above.
+extern "C" void *thd_mdl_context(MYSQL_THD thd);
 
 // ---------------------------------------------------------------- names
 
@@ -165,8 +168,43 @@ static std::vector<Frond_foreign> defined_by(Alter_info *alter, const std::strin
     return found;
 }
 
+static const char VERSIONED[] = "FOREIGN KEY with SYSTEM VERSIONING";
+
+// Whether one of the parents is system-versioned, where a DELETE leaves a row with the parent's key behind. Only the server
+// knows. An ALTER TABLE of a parent is waited for: it may be adding the versions. -1: an error has been sent. `own`: the
+// table itself, whose new definition tells.
+static int has_versioned_parent(THD *thd, const std::vector<Frond_foreign> &added, const std::string &own) {
+    MDL_context *mdl = static_cast<MDL_context *>(thd_mdl_context(thd));
+    for (const Frond_foreign &f : added) {
+        if (f.parent == own)
+            continue;
+        const std::string database = frond_from_file(frond_database_of(f.parent));
+        const std::string table = frond_from_file(frond_table_of(f.parent));
+        const LEX_CSTRING database_name = {database.c_str(), database.size()}, name = {table.c_str(), table.size()};
+        TABLE_LIST list;
+        list.init_one_table(&database_name, &name, nullptr, TL_READ);
+        MDL_REQUEST_INIT(&list.mdl_request, MDL_key::TABLE, database.c_str(), table.c_str(), MDL_SHARED_UPGRADABLE,
+                         MDL_EXPLICIT);
+        if (mdl->acquire_lock(&list.mdl_request, static_cast<double>(thd->variables.lock_wait_timeout)))
+            return -1;
+        handlerton *engine = nullptr;
+        int versioned = 0;
+        // A parent that is missing, or of another engine, is the core's business.
+        if (ha_table_exists(thd, &database_name, &name, nullptr, nullptr, &engine) && engine == frond_hton) {
+            TABLE_SHARE *share = tdc_acquire_share(thd, &list, GTS_TABLE);
+            versioned = share ? share->versioned != VERS_UNDEFINED : -1;
+            if (share)
+                tdc_release_share(share);
+        }
+        mdl->release_lock(list.mdl_request.ticket);
+        if (versioned)
+            return versioned;
+    }
+    return 0;
+}
+
 // The foreign keys of the new table `form`. A copy has those of the original that are not dropped, and the new ones.
-static int foreigns_of_new(const char *table, const char *original, TABLE *form, HA_CREATE_INFO *info, bool checks,
+static int foreigns_of_new(THD *thd, const char *table, const char *original, TABLE *form, HA_CREATE_INFO *info, bool checks,
                            std::vector<Frond_foreign> *all) {
     ulong number = 0;
     if (original) {
@@ -183,6 +221,11 @@ static int foreigns_of_new(const char *table, const char *original, TABLE *form,
     std::vector<Frond_foreign> added;
     if (info->alter_info)
         added = defined_by(info->alter_info, table, form->s->table_name.str, &number);
+    if (const int versioned = has_versioned_parent(thd, added, original ? original : table)) {
+        if (versioned > 0)
+            my_error(ER_CHECK_NOT_IMPLEMENTED, MYF(0), VERSIONED);
+        return HA_ERR_GENERIC;
+    }
     for (Frond_foreign &f : added) {
         if (original)
             f.state = checks ? FROND_FOREIGN_ADDING : FROND_FOREIGN_WAITING;
@@ -194,7 +237,7 @@ static int foreigns_of_new(const char *table, const char *original, TABLE *form,
 // A cascade does not compute stored columns.
 static const char *problem_of(const std::vector<Frond_foreign> &all, const TABLE *form) {
     if (form->versioned())
-        return "FOREIGN KEY with SYSTEM VERSIONING";
+        return VERSIONED;
     bool computed = false;
     for (Field **next = form->field; *next; next++)
         computed |= (*next)->vcol_info && (*next)->stored_in_db();
@@ -212,11 +255,11 @@ static std::vector<const char *> pointers(const std::vector<std::string> &texts)
     return all;
 }
 
-bool frond_added_foreigns(const std::string &table, const char *table_name, const Alter_info *alter, const TABLE *form,
+bool frond_added_foreigns(THD *thd, const std::string &table, const char *table_name, const Alter_info *alter, const TABLE *form,
                           std::vector<Frond_foreign> *added) {
     ulong number = last_number(frond_foreigns_of(table, false), table_name);
     *added = defined_by(const_cast<Alter_info *>(alter), table, table_name, &number);
-    return !problem_of(*added, form);
+    return !problem_of(*added, form) && !has_versioned_parent(thd, *added, table);
 }
 
 Frond_definitions::Frond_definitions(const std::vector<Frond_foreign> &all) {
@@ -272,7 +315,7 @@ int ha_frond::create_with_foreigns(const char *table, TABLE *form, HA_CREATE_INF
     }
     const char *of = original.empty() ? nullptr : original.c_str();
     std::vector<Frond_foreign> all;
-    if (const int error = foreigns_of_new(table, of, form, info, checks, &all))
+    if (const int error = foreigns_of_new(thd, table, of, form, info, checks, &all))
         return error;
     if (all.empty() && frond_foreigns_of(of ? of : table, true).empty())
         return frond_rows_create(frond_database_with(table), table, spec);

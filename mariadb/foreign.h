@@ -71,7 +71,7 @@ int frond_leave_dropped(std::vector<Frond_foreign> *all, const Alter_info *alter
 int frond_dropped_foreigns(const std::string &table, const Alter_info *alter, std::vector<std::string> *names);
 /* Those that an ALTER TABLE of `table`, whose new definition is `form`, adds in place. Returns false when it has to
  * copy the table to do that. */
-bool frond_added_foreigns(const std::string &table, const char *table_name, const Alter_info *alter, const TABLE *form,
+bool frond_added_foreigns(THD *thd, const std::string &table, const char *table_name, const Alter_info *alter, const TABLE *form,
                           std::vector<Frond_foreign> *added);
 /* The index that the constraint in the last error needs; "" if that error was about something else. `original` is the
  * table that `table` is a copy of, or `table` itself. */

@@ -228,6 +228,7 @@ private:
     Frond_slot &fetch_slot() { return slots_.back(); }
     uint parts_checked(uint index, key_part_map map, int how) const;
     int lock_checked(uint index, const uchar *key, uint parts);
+    int lock_moving(const uchar *old_record, const uchar *new_record);
     int seek(uint index, uchar *record, const uchar *key, key_part_map map, int how);
     void set_lock(THD *thd, int lock, int wait);
     Frond_repeats repeats(THD *thd) const;

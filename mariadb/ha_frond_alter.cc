@@ -376,7 +376,7 @@ bool ha_frond::take_foreigns(TABLE *altered, const Alter_inplace_info *info, Alt
     to->unchecked = thd_test_options(thd(), OPTION_NO_FOREIGN_KEY_CHECKS);
     if (info->handler_flags & ALTER_ADD_FOREIGN_KEY)
         *copies = table->part_info || info->ignore || table->s->tmp_table != NO_TMP_TABLE ||
-                  !frond_added_foreigns(name_, table->s->table_name.str, info->alter_info, altered, &to->foreigns_new);
+                  !frond_added_foreigns(thd(), name_, table->s->table_name.str, info->alter_info, altered, &to->foreigns_new);
     return false;
 }
 

@@ -271,6 +271,38 @@ int ha_frond::lock_checked(uint index, const uchar *key, uint parts) {
         thd(), frond_rows_lock_value(txn, rows_, frond_index(index), key, length, parts));
 }
 
+// The first parts of a key as an image, from a row.
+static std::string image_of(const KEY &key, const uchar *record, uint parts) {
+    size_t length = 0;
+    for (uint p = 0; p < parts; p++)
+        length += key.key_part[p].store_length;
+    std::string image(length, '\0');
+    key_copy(reinterpret_cast<uchar *>(&image[0]), record, &key, static_cast<uint>(length), false);
+    return image;
+}
+
+// The entries of a row that gets another primary key move, and who looks for one during the commit may find neither the old
+// nor the new one. The server does not look up the values that stay, so they are locked here.
+int ha_frond::lock_moving(const uchar *old_record, const uchar *new_record) {
+    if (bulk_ || hidden_)
+        return 0;
+    const KEY &primary = table->key_info[0];
+    const uint all = primary.user_defined_key_parts;
+    if (image_of(primary, old_record, all) == image_of(primary, new_record, all))
+        return 0;
+    for (uint k = 0; k < table->s->keys; k++) {
+        const KEY &key = table->key_info[k];
+        const int how = key.without_overlaps ? FROND_AFTER_KEY : FROND_KEY_EXACT;
+        const uint parts = parts_checked(k, make_prev_keypart_map(key.user_defined_key_parts - 1), how);
+        if (!parts)
+            continue;
+        const std::string value = image_of(key, old_record, parts);
+        if (const int error = lock_checked(k, reinterpret_cast<const uchar *>(value.data()), parts))
+            return error;
+    }
+    return 0;
+}
+
 int ha_frond::seek(uint index, uchar *record, const uchar *key, key_part_map map, int how) {
     Frond_slot &slot = slot_of_index(index);
     if (const int error = ready(slot, frond_index(index), READS_INDEX, record))

@@ -61,6 +61,9 @@ int ha_frond::update_row(const uchar *old_record, const uchar *new_record) {
     frond_txn *txn;
     if (const int error = transaction(&txn))
         return error;
+    if (unlikely(table->s->long_unique_table || table->s->period.unique_keys))
+        if (const int error = lock_moving(old_record, new_record))
+            return error;
     uint32_t index = 0;
     const int rc = frond_row_update(txn, rows_, old_record, new_record, write_flags_, &index);
     if (unlikely(rc))

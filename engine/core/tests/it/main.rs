@@ -22,6 +22,7 @@ mod moving;
 mod panics;
 mod prepared;
 mod ranges;
+mod relatives;
 mod replay;
 mod reports;
 mod rows;

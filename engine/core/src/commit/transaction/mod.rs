@@ -86,6 +86,8 @@ pub struct Transaction {
     snapshot: Option<Snapshot>,
     /// The statement locks the ranges that it reads with locks, at every isolation level.
     locks_ranges: bool,
+    /// A cascade has changed rows: their newest versions, whatever the isolation.
+    pub(crate) cascaded: bool,
     /// The tables whose AUTO_INCREMENT values the statement has to itself.
     numbering: Vec<Numbering>,
     pub(crate) writes: WriteSet,
@@ -112,6 +114,7 @@ impl Transaction {
             locker,
             snapshot: None,
             locks_ranges: false,
+            cascaded: false,
             numbering: Vec::new(),
             writes: WriteSet::new(),
             spilled: Spilled::default(),

@@ -157,6 +157,7 @@ impl Rows {
         let codec = self.codec.clone();
         let child = self.cascade(no, to)?;
         child.chain = chain;
+        txn.cascaded = true;
         let mut value = Vec::new();
         if !txn.read(&to.child, 0, key, SEQ_MAX, &mut value)? {
             return Err(Error::corruption(

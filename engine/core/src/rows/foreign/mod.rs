@@ -7,8 +7,8 @@
 //! transactions after a restart. Why no row can lose its parent is in
 //! `docs/rfcs/0009-foreign-keys.md`:
 //!
-//! - FK1. A transaction that writes a child row, or gives it another primary key, locks the parent shared (its key, where
-//!   that identifies the row), then reads the parent's newest version, and keeps the lock to its end.
+//! - FK1. A transaction that writes a child row, or moves its entry in the index of the constraint, locks the parent shared
+//!   (its key, where that identifies the row), then reads the parent's newest version, and keeps the lock to its end.
 //!   The snapshot plays no part.
 //! - FK2. A transaction that removes or changes a parent's key locks it exclusively, then reads the
 //!   newest version of the child's index. So a child that was written by a transaction still

@@ -1,9 +1,9 @@
 //! The parents of a child row that is inserted or gets another key.
 
 use frond_base::{EntryKind, Error, ErrorKind, Result, SEQ_MAX};
-use frond_row::Entries;
+use frond_row::{prefix_end, Entries};
 use frond_tree::Seek;
-use frond_txn::RowMode;
+use frond_txn::{Granted, KeyRange, RowMode};
 
 use super::plan::{ParentIndex, Plan, ToParent};
 use crate::catalog::foreign::{Action, Foreign};
@@ -98,31 +98,28 @@ fn check_parent(
     to: &ToParent,
     (old, new): (Option<&Entries>, &Entries),
 ) -> Result<()> {
-    let key = new.key(to.index);
-    let Some(parent) = &to.parent else {
-        return match to.present.cross(key, &mut Vec::new())? {
-            true => Err(no_parent(&to.foreign)),
-            false => Ok(()),
-        };
-    };
+    let bridge = to.parent.as_ref().map_or(&to.present, |parent| &parent.bridge);
     let mut wanted = Vec::new();
-    if !parent.bridge.cross(key, &mut wanted)? {
+    if !bridge.cross(new.key(to.index), &mut wanted)? {
         return Ok(());
     }
     let mut keeps = false;
     if let Some(old) = old {
         let mut before = Vec::new();
-        let same = parent.bridge.cross(old.key(to.index), &mut before)? && before == wanted;
+        let same = bridge.cross(old.key(to.index), &mut before)? && before == wanted;
         // If the constraint is in force, the row has its parent already. While it is being added, each row that is
         // written is checked (AF2).
         keeps = same && !to.foreign.state.is_in_memory();
-        if keeps && old.key(0) == new.key(0) {
+        if keeps && [to.index, to.seen].iter().all(|index| old.key(*index) == new.key(*index)) {
             return Ok(());
         }
     }
-    // Also of a row that keeps its parent and gets another primary key: who looks for children may miss an entry that
-    // moves.
-    match find(txn, parent, &wanted)? || keeps {
+    // Also of a row that keeps its parent: who looks for children may miss an entry that moves.
+    let found = match &to.parent {
+        Some(parent) => find(txn, parent, &wanted)?,
+        None => false,
+    };
+    match found || keeps {
         true => Ok(()),
         false => Err(no_parent(&to.foreign)),
     }
@@ -157,7 +154,16 @@ pub(super) fn find(txn: &mut Transaction, parent: &ParentIndex, key: &[u8]) -> R
     loop {
         cursor.look_anew();
         if !cursor.seek(txn, key, Seek::Ge)? || !cursor.key().starts_with(key) {
-            return Ok(false);
+            if !txn.locks_ranges() {
+                return Ok(false);
+            }
+            // No row's lock says that there is none.
+            let mut end = key.to_vec();
+            let range = KeyRange { from: key.to_vec(), to: prefix_end(&mut end).then_some(end) };
+            match txn.lock_range(table, tree, range, RowMode::S, OnLocked::Wait)? {
+                Granted::AlreadyHeld => return Ok(false),
+                _ => continue,
+            }
         }
         if txn.handle().is_interrupted() {
             return Err(Error::new(ErrorKind::Interrupted, "the statement was ended"));

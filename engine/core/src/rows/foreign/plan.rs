@@ -23,6 +23,8 @@ pub struct ToParent {
     pub foreign: Arc<Foreign>,
     /// The index of the child that begins with the columns.
     pub index: usize,
+    /// The one in which the parent looks for children: another one while `index` is being built.
+    pub seen: usize,
     /// A bridge from that index to itself: it says whether the row has all values.
     pub present: KeyBridge,
     /// `None`: the parent does not exist, or does not fit.
@@ -91,15 +93,18 @@ impl Plan {
             (names.foreigns.of(&name), names.foreigns.naming(&name))
         };
         let mut plan = Plan { parents: Vec::new(), children: Vec::new() };
-        for foreign in of.into_iter().filter(|f| f.state != ForeignState::Waiting) {
-            plan.parents.push(to_parent(core, table, schema, foreign)?);
-        }
-        plan.parents.sort_by_key(|p| p.index);
         // An index that is being built lacks entries: a table that is its own parent would miss children in it.
         let mut complete = schema.clone();
         if visible < schema.indexes.len() {
             Arc::make_mut(&mut complete).indexes.truncate(visible);
         }
+        for foreign in of.into_iter().filter(|f| f.state != ForeignState::Waiting) {
+            let mut to = to_parent(core, table, schema, foreign)?;
+            // None serves a constraint that is being added with its index.
+            to.seen = fit_child(&to.foreign, &complete).map_or(to.index, |(_, index)| index);
+            plan.parents.push(to);
+        }
+        plan.parents.sort_by_key(|p| p.index);
         for foreign in naming {
             // With a constraint that is being added the new indexes are complete before it guards parents (AF3).
             let schema = match foreign.state {
@@ -156,7 +161,7 @@ pub(super) fn to_parent(
     }
     let this = (&**schema, index);
     let present = bridged(&foreign, this, this, parts)?;
-    Ok(ToParent { foreign, index, present, parent, own })
+    Ok(ToParent { foreign, index, seen: index, present, parent, own })
 }
 
 pub(super) fn keys_of(table: &Table, schema: Arc<Schema>) -> Result<RowCodec> {

@@ -468,7 +468,7 @@ impl Scan {
     /// newer version of its row. Then all entries of the row are in the write set (RW4), and this
     /// one is not.
     fn is_overtaken(&mut self, txn: &Transaction) -> Result<bool> {
-        if self.index == 0 || !txn.may_overtake_snapshot() {
+        if self.index == 0 || !(txn.may_overtake_snapshot() || txn.cascaded) {
             return Ok(false);
         }
         let key = self.cursor.key();
