@@ -78,6 +78,12 @@ pub const FROND: &[Metric] = &[
         "Prepared transactions that wait for their coordinator.",
     ),
     metric(
+        "frond_prepared_detached",
+        "frond_prepared_detached_transactions",
+        Gauge,
+        "Prepared transactions without a connection: XA RECOVER lists them.",
+    ),
+    metric(
         "frond_snapshots",
         "frond_snapshots",
         Gauge,

@@ -36,6 +36,7 @@ impl Engine {
             ("files_open_limit", shared.files.limit() as u64),
             ("files_opened_again", shared.files.opened_again()),
             ("prepared", core.prepared.len() as u64),
+            ("prepared_detached", core.prepared.detached().len() as u64),
             ("snapshots", core.snapshots.count() as u64),
             ("log_bytes_appended", wal.bytes_appended),
             ("log_bytes_written", wal.bytes_written),
