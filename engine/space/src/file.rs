@@ -25,8 +25,8 @@
 //! - S7. After a failed sync or header write it is unknown which header a restart will find: nothing
 //!   is written, reused or given back any more.
 //! - S8. A block's number is not given out again, not even that of a block that no image and no edit names: each opening for
-//!   writing skips a random gap of numbers, so for each such block the chance is one in 2^40. A backup takes blocks of the same number for the same bytes, also in a server that was
-//!   restored and goes on by itself.
+//!   writing skips a random gap of numbers, so for each such block the chance is one in 2^40. A backup takes blocks of the same
+//!   number for the same bytes, also in a server that was restored and goes on by itself.
 //!
 //! # What a crash leaves behind
 //!
