@@ -19,12 +19,13 @@ pub enum Into {
 }
 
 impl Into {
-    /// Opens a new file of the backup; `direct`: see [`bypasses_cache`](super::parallel::bypasses_cache).
-    pub fn open(&self, path: &str, direct: bool) -> Outcome<To> {
+    /// Opens a new file of the backup. It is written through the cache: the syncs of the server's log would wait behind direct
+    /// writes.
+    pub fn open(&self, path: &str) -> Outcome<To> {
         Ok(match self {
             Into::Directory(frond) => {
                 let target = frond.join(path.strip_prefix("frond/").unwrap_or(path));
-                To::File(copy::open(&target, OpenHow { direct, ..OpenHow::CREATE })?)
+                To::File(copy::open(&target, OpenHow::CREATE)?)
             }
             Into::Pack(packer) => {
                 packer.name(path);
@@ -43,7 +44,7 @@ impl Into {
     ) -> Outcome<PlainFile> {
         let source = copy::open(from, OpenHow::READ)?;
         let len = source.len().map_err(failed("read", from))?;
-        let to = self.open(path, false)?;
+        let to = self.open(path)?;
         let cannot = |e| Failure::Request(format!("copying {} to the backup: {e}", from.display()));
         let sums = extents(&source, &to, &[(0, len)], threads, meter).map_err(cannot)?;
         Ok(PlainFile::whole(len, sums[0]))

@@ -76,7 +76,7 @@ impl Segment {
         let mut parts = self.shared.clone();
         if !self.new.is_empty() {
             let source = copy::open(&source_path, OpenHow::READ)?;
-            let to = into.open(&path, false)?;
+            let to = into.open(&path)?;
             let sums = extents(&source, &to, &self.new, threads, meter).map_err(|e| {
                 Failure::Request(format!("copying {} to the backup: {e}", source_path.display()))
             })?;

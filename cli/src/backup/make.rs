@@ -377,7 +377,7 @@ fn table(
     let path = from.join(copied.file_name());
     let direct = bypasses_cache(&plan.extents);
     let source = copy::open(&path, OpenHow { direct, ..OpenHow::READ })?;
-    let to = into.open(&format!("frond/{}", copied.file_name()), direct)?;
+    let to = into.open(&format!("frond/{}", copied.file_name()))?;
     let cannot = |e| Failure::Request(format!("copying {} to the backup: {e}", path.display()));
     to.write(&plan.file.front, 0).map_err(cannot)?;
     let sums = extents(&source, &to, &plan.extents, threads, meter).map_err(cannot)?;
