@@ -38,8 +38,7 @@ changed_packages() {
         while read -r file; do
             folder=$(dirname "$file")
             while [[ $folder != . && ! -f $folder/Cargo.toml ]]; do folder=$(dirname "$folder"); done
-            # fuzz/ is a workspace of its own, which lint compiles.
-            [[ $folder == . || $folder == fuzz ]] ||
+            [[ $folder == . ]] ||
                 sed -nE 's/^name = "(.*)"$/\1/p' "$folder/Cargo.toml" | head -n 1
         done | sort -u
 }
@@ -47,6 +46,7 @@ changed_packages() {
 if [[ $# -gt 0 ]]; then packages=("$@"); else mapfile -t packages < <(changed_packages); fi
 
 check "lint" scripts/stages/10-lint.sh
+check "clippy" cargo clippy --quiet --workspace --all-targets -- -D warnings
 check "messages of commits" have_bodies
 export FROND_FUZZ_SECONDS=${FROND_FUZZ_SECONDS:-1}
 if [[ ${#packages[@]} -gt 0 ]]; then

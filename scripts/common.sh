@@ -15,7 +15,6 @@ TARGET=$ROOT/target
 MARIADB_DIR=$TARGET/mariadb
 # What the stages of the tests build, once for all of them: the tests, the tool, the simulator and the example, with
 # assertions of debug builds, and with the engine's seeded defects, which are not active unless a test asks for them.
-# shellcheck disable=SC2034
 TEST_BUILD=(--workspace --features frond-sim/canary)
 
 # cargo may have been installed for this user only; cron, CI and sudo do not read the profile.
@@ -25,6 +24,14 @@ fi
 # Debian keeps mariadbd in /usr/sbin, which is not in an ordinary user's PATH.
 PATH=$PATH:/usr/sbin:/sbin
 export PATH
+
+# cargo_test ARGUMENT...: cargo test of that build. clippy's driver compiles it, with warnings as errors: the compiler with lints,
+# so that clippy need not analyse every crate a second time. What it makes lacks optimisations before LLVM's; nothing
+# that is measured is made so.
+cargo_test() {
+    RUSTC_WORKSPACE_WRAPPER=clippy-driver CLIPPY_ARGS=-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__ \
+        cargo test "${TEST_BUILD[@]}" "$@"
+}
 
 say() { printf '== %s\n' "$*" >&2; }
 warn() { printf 'warning: %s\n' "$*" >&2; }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 #
-# Mutated bytes for every decoder of the engine, for packed backups and for the C API: fuzz/hostile.
+# Mutated bytes for every decoder of the engine, for packed backups and for the C API: fuzz/.
 #
 #   scripts/fuzz.sh [SECONDS [TARGET]]    seconds of a processor for each target (default 60)
 #
@@ -16,7 +16,7 @@ cd "$ROOT" || exit 1
 
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
-FROND_FUZZ_SECONDS=${1:-60} cargo test --quiet -p frond-hostile --test it -- --nocapture "${@:2}" 2>&1 | tee "$log"
+FROND_FUZZ_SECONDS=${1:-60} cargo test --quiet -p frond-fuzz --test it -- --nocapture "${@:2}" 2>&1 | tee "$log"
 status=${PIPESTATUS[0]}
 read -r passed failed <<<"$(sed -nE 's/^test result: .* ([0-9]+) passed; ([0-9]+) failed;.*/\1 \2/p' "$log" | tail -n 1)"
 passed=${passed:-0} failed=${failed:-0}

@@ -365,6 +365,11 @@ setup_digest() {
 
 setup_all() {
     setup_bench
+    local tool
+    for tool in clippy-driver rustfmt; do
+        command -v "$tool" >/dev/null 2>&1 ||
+            die "$tool is not installed" "run: rustup component add clippy rustfmt"
+    done
     install_missing "${LINT_PACKAGES[@]}"
     setup_peers
 }

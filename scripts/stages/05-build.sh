@@ -10,8 +10,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 1
 source scripts/common.sh
 
 check "the plugin" make --no-print-directory plugin
-check "the Rust tests, the tool and the simulator" cargo test --quiet "${TEST_BUILD[@]}" --no-run
-check "clippy's view of everything" cargo clippy --quiet --workspace --all-targets -- -D warnings
+check "the Rust tests, the tool and the simulator, with clippy's warnings as errors" cargo_test --quiet --no-run
 
 printf '%d passed, %d failed\n' "$passed" "$failed"
 [[ $failed -eq 0 ]]

@@ -5,7 +5,7 @@
 # CPU budget: 350 s
 #
 # At most 240 s of it are those of `frond digest` (the packages in DIGEST). FROND_FUZZ_SECONDS=1 is each target of
-# fuzz/hostile; the day is its seed.
+# fuzz/; the day is its seed.
 
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 1
@@ -25,7 +25,7 @@ export "$runner=$ROOT/scripts/cpu.py $costs"
 export FROND_FUZZ_SECONDS=${FROND_FUZZ_SECONDS:-1}
 
 # --no-fail-fast: one failing crate must not hide the others.
-cargo test "${TEST_BUILD[@]}" --no-fail-fast 2>&1 | tee "$log"
+cargo_test --no-fail-fast 2>&1 | tee "$log"
 status=${PIPESTATUS[0]}
 
 awk -v digest="$DIGEST" -v most="$DIGEST_BUDGET" '

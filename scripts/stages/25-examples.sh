@@ -20,7 +20,7 @@ memcheck() {
 }
 
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$TARGET}
-check "compile the Rust example" cargo test --quiet "${TEST_BUILD[@]}" --no-run
+check "compile the Rust example" cargo_test --quiet --no-run
 check "run it" timeout 60 "$CARGO_TARGET_DIR/debug/examples/ledger"
 check "build the library" make --no-print-directory -s library
 # Silent under make, whose variables would otherwise be inherited.

@@ -25,7 +25,7 @@ server_stop "$name"
 echo "ok: stopped in order"
 "$ROOT/scripts/setup.sh" bench
 # As the tests of the whole workspace are built: those of one crate alone would be compiled again, with other features.
-tests=$(cargo test "${TEST_BUILD[@]}" --no-run 2>&1 | sed -n 's#.*(\(.*/frond_demo-[0-9a-f]*\))#\1#p')
+tests=$(cargo_test --no-run 2>&1 | sed -n 's#.*(\(.*/frond_demo-[0-9a-f]*\))#\1#p')
 "$tests" --quiet --ignored every_workload_runs_on_both_engines look_ups_run_on_both_engines durable_commits_run_on_both_engines \
     all_queries_of_tpch_answer_alike_on_both_engines
 echo "ok: every workload of make bench-oltp, bench-commit, bench-hot and bench-tpch runs"

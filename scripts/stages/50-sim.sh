@@ -2,17 +2,17 @@
 #
 # The simulator: crash images, seeded defects, and isolation histories; each run is one test.
 #
-# SIM_IMAGES (default 120000) is the number of crash images recovered, SIM_FIRST the first seed: without it the day
+# SIM_IMAGES (default 80000) is the number of crash images recovered, SIM_FIRST the first seed: without it the day
 # decides, so that runs add up.
 #
-# CPU budget: 300 s
+# CPU budget: 220 s
 
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 1
 # shellcheck source=scripts/common.sh
 source scripts/common.sh
 
-images=${SIM_IMAGES:-120000}
+images=${SIM_IMAGES:-80000}
 passed=0
 failed=0
 
@@ -34,13 +34,13 @@ run() { # run LABEL COMMAND...
 }
 
 # One build for all: the seeded defects are compiled in and, unless --canaries asks, not active.
-cargo test --quiet "${TEST_BUILD[@]}" --no-run || {
+cargo_test --quiet --no-run || {
     printf '0 passed, 1 failed\n'
     exit 1
 }
 bin=${CARGO_TARGET_DIR:-target}/debug
 
-# A run takes some 700 seeds.
+# A run takes some 500 seeds.
 day=$(($(date +%s) / 86400))
 first=${SIM_FIRST:-$((day * 1000))}
 run "$images crash images" "$bin/frond-sim" --first "$first" --images "$images" --jobs 2

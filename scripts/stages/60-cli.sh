@@ -36,7 +36,7 @@ codec_runs() {
     frond bench codec --entries 100k --rows 2M --repeat 1 || [[ $? -eq 1 ]]
 }
 
-check "build" cargo test --quiet "${TEST_BUILD[@]}" --no-run
+check "build" cargo_test --quiet --no-run
 check "iibench, 300 000 rows in 16 MiB, verified" \
     frond bench iibench --rows 300k --cache 16M --queries 20 --verify --keep --dir "$work"
 db=$(find "$work" -maxdepth 1 -name 'frond-bench.*')

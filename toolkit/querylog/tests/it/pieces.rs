@@ -142,7 +142,7 @@ pub fn mutated(text: &[u8], random: &mut Random) -> Vec<u8> {
 }
 
 pub fn rounds() -> usize {
-    std::env::var("FROND_FUZZ_ROUNDS").ok().and_then(|r| r.parse().ok()).unwrap_or(2000)
+    std::env::var("FROND_FUZZ_ROUNDS").ok().and_then(|r| r.parse().ok()).unwrap_or(1000)
 }
 
 /// Runs `check`; if it fails, names the input.

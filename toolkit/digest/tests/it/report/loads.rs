@@ -14,7 +14,7 @@ const CLASSES: usize = 15;
 const SPAN: f64 = 7200.0;
 const BLOCK: f64 = 600.0;
 /// Pairs of logs of each load.
-const PAIRS: u64 = 25;
+const PAIRS: u64 = 12;
 
 #[derive(Clone, Copy, Default)]
 struct Load {

@@ -5,6 +5,10 @@
 //! the crate that reads these bytes.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)] // Reads /proc: no file of a database.
 
+// What the targets of cargo-fuzz name is in this crate.
+extern crate self as libfuzzer_sys;
+
+mod libfuzzer;
 mod random;
 
 use std::alloc::System;

@@ -5,7 +5,7 @@ use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use frond_hostile::{find, mutate, Target, TARGETS};
+use frond_fuzz::{find, mutate, Target, TARGETS};
 use frond_run::testing::TestRng;
 use stats_alloc::Region;
 
