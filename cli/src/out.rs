@@ -14,6 +14,8 @@ pub enum Failure {
     Output(io::Error),
     /// What was asked makes no sense here; the text says what would.
     Request(String),
+    /// A server did not answer in time; it may do so later.
+    NoAnswer(String),
 }
 
 impl Failure {
@@ -27,7 +29,7 @@ impl fmt::Display for Failure {
         match self {
             Failure::Engine(e) => f.write_str(e.message()),
             Failure::Output(e) => write!(f, "cannot write the result: {e}"),
-            Failure::Request(what) => f.write_str(what),
+            Failure::Request(what) | Failure::NoAnswer(what) => f.write_str(what),
         }
     }
 }

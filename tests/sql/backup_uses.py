@@ -146,6 +146,13 @@ def until(bench: Any) -> None:
                     raise Problem("an account of the binary log is missing")
         finally:
             shutil.rmtree(other.directory(), ignore_errors=True)
+    domain, _, number = gtid.split("-")
+    for end, why in ((f"{domain}-99-{number}", "have no transaction"), (f"{domain}-99-1", "is not behind")):
+        told = bench.frond("restore", bench.dir("u0"), bench.dir("x"), "--until", end, "--binlogs", str(bench.server.data()),
+                           *private(bench), status=2)
+        if why not in told:
+            raise Problem(told)
+        shutil.rmtree(bench.dir("x"), ignore_errors=True)
     told = bench.frond("restore", bench.dir("u0"), bench.dir("x"), "--until", gtid, "--binlogs", "/nowhere/bin.000001",
                        status=2)
     if os.path.exists(bench.dir("x")):

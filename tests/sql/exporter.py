@@ -4,7 +4,7 @@
 
 A server with Frond and some load is scraped. promtool reads both the metrics and the rules; Prometheus answers all expressions of
 ops/grafana/frond.json and of ops/prometheus/frond.rules.yml. Then the server is killed: the exporter says so and goes on, and finds it
-again. Hostile clients keep nobody from a scrape. Without Prometheus the parts that need it are skipped.
+again; so it does with one that hangs. Hostile clients keep nobody from a scrape. Without Prometheus the parts that need it are skipped.
 
 FROND names the program (default: target/release/frond). Last line: N passed, N failed, N skipped.
 """
@@ -12,8 +12,10 @@ FROND names the program (default: target/release/frond). Last line: N passed, N 
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -94,6 +96,37 @@ def hostile(url: str, checks: Checks) -> None:
         client.close()
 
 
+def hangs(url: str, server: Server, checks: Checks) -> None:
+    """A server that is stopped is away within the time limit of a scrape, and connecting does not wait for it."""
+    os.kill(server.pid(), signal.SIGSTOP)
+    try:
+        time.sleep(1.1)
+        begin = time.monotonic()
+        text = get(url)[2]
+        took = time.monotonic() - begin
+        checks.that("a server that hangs is away within 10 s", "\nfrond_exporter_up 0" in text and took < 9, (took, text[:300]))
+    finally:
+        os.kill(server.pid(), signal.SIGCONT)
+    time.sleep(2.1)
+    checks.that("and back when it goes on", "\nfrond_exporter_up 1" in get(url)[2])
+    with tempfile.TemporaryDirectory() as directory, socket.socket(socket.AF_UNIX) as full:
+        full.bind(f"{directory}/s")
+        full.listen(0)
+        held = []
+        try:
+            while len(held) < 100:
+                held.append(socket.socket(socket.AF_UNIX))
+                held[-1].setblocking(False)
+                held[-1].connect(f"{directory}/s")
+        except BlockingIOError:
+            pass
+        done = subprocess.run([FROND, "exporter", "--once", "--no-defaults", "--socket", f"{directory}/s"], capture_output=True, text=True,
+                              timeout=20, check=False)
+        checks.that("a full queue of connections", done.returncode == 2 and "no answer within 4 seconds" in done.stderr, done)
+        for one in held:
+            one.close()
+
+
 def expressions() -> list[str]:
     dashboard = json.loads((OPS / "grafana" / "frond.json").read_text())
     found = [t["expr"] for panel in dashboard["panels"] for t in panel.get("targets", [])]
@@ -158,6 +191,7 @@ def main() -> int:
             formats(url, checks)
             hostile(url, checks)
             prometheus(url, server, checks)
+            hangs(url, server, checks)
             server.kill()
             time.sleep(1.1)
             status, _, text = get(url)

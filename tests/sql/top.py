@@ -10,8 +10,10 @@ FROND names the program (default: target/release/frond). Last line: N passed, N 
 
 from __future__ import annotations
 
+import os
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -117,6 +119,13 @@ def drive(server: Server, directory: str, checks: Screens) -> None:
         terminal.type("clear\n")
         terminal.type(f"{shlex.quote(FROND)} top --no-defaults --user root --socket {server.socket} --every 0.5; echo left with $?\n")
         terminal.until(lambda s: "merge debt" in s)
+        os.kill(server.pid(), signal.SIGSTOP)
+        shown = terminal.until(lambda s: "no answer" in s)
+        os.kill(server.pid(), signal.SIGCONT)
+        checks.has("a server that hangs", shown, "no answer", "merge debt")
+        shown = terminal.until(lambda s: "no answer" not in s)
+        checks.has("and goes on", shown.replace("no answer", "left"), "merge debt", "q end")
+        checks.that("without an end", "no answer" not in shown and "left with" not in shown, shown)
         server.kill()
         checks.has("a server that goes away", terminal.until(lambda s: "left with 2" in s), "frond:", "failed", "left with 2")
     finally:

@@ -56,7 +56,7 @@ pub fn run(args: &VerifyArgs, chain: &Chain, told: &mut Vec<String>) -> Outcome<
     };
     let data = server.value("SELECT @@datadir")?.unwrap_or_default();
     let base = server.value("SELECT @@log_bin_basename")?.unwrap_or_default();
-    let mut files = replay::logs(&[replay::place(data.as_ref(), &base)], from)?;
+    let mut files = replay::logs(&[replay::place(data.as_ref(), &base)], from, None)?;
     let name =
         |path: &std::path::PathBuf| path.file_name().map(|n| n.to_string_lossy().into_owned());
     let last = files.iter().position(|path| name(path).as_deref() == Some(&*file));

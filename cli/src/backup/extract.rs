@@ -52,6 +52,8 @@ pub fn run(args: &ExtractArgs, out: &mut dyn Write) -> Outcome<()> {
     let chain = Chain::find(&args.dir, &args.chain, &args.key)?;
     let manifest = &chain.manifest;
     let subject = Subject::of(args)?;
+    // A password that the stock client cannot have is refused now, not after the restore.
+    clients::connect(&args.connection, args.port, &mut Command::new("mariadb"))?;
     let mut target = Server::patient(&args.connection, args.port, NEEDS)?;
     let place = format!("{}.{}", quoted(&subject.database), quoted(&subject.target));
     let known = |what: &str, condition: String| {
@@ -79,7 +81,7 @@ pub fn run(args: &ExtractArgs, out: &mut dyn Write) -> Outcome<()> {
     }
     let replayed = match (&args.until, &manifest.binlog) {
         (None, _) => None,
-        (Some(until), Some(at)) => Some((until, at, replay::logs(&args.binlogs, at)?)),
+        (Some(until), Some(at)) => Some((until, at, replay::logs(&args.binlogs, at, Some(until))?)),
         _ => return Err(Failure::Request("the backup has no binary log position".into())),
     };
 

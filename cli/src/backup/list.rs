@@ -179,7 +179,8 @@ pub fn keep(args: &KeepArgs, out: &mut dyn Write) -> Outcome<()> {
     kept.extend(chains);
     // The rest of their chain may be elsewhere.
     kept.extend(left);
-    for (dir, m) in &found {
+    // Incremental backups before their base: if this is cut short, no backup is without its base.
+    for (dir, m) in found.iter().rev() {
         if kept.contains(&m.id) {
             writeln!(out, "keep {}", dir.display())?;
             continue;
@@ -258,6 +259,25 @@ mod tests {
         let told = String::from_utf8(told).unwrap();
         assert!(dir.path().join("full").exists() && dir.path().join("orphan").exists(), "{told}");
         assert!(!dir.path().join("old").exists() && told.contains("left alone"), "{told}");
+    }
+
+    #[test]
+    fn incremental_backups_are_removed_before_their_base() {
+        let dir = tempfile::tempdir().unwrap();
+        for (name, id, chain) in
+            [("base", 7, vec![]), ("incremental", 8, vec![hex(7)]), ("new", 9, vec![])]
+        {
+            let mut manifest = Manifest::new(id, "here");
+            (manifest.created, manifest.chain) = (1_793_491_200 + 3600 * id, chain);
+            std::fs::create_dir(dir.path().join(name)).unwrap();
+            manifest.write(&dir.path().join(name)).unwrap();
+        }
+        let args = KeepArgs { dir: dir.path().into(), daily: 1, weekly: 0, delete: true };
+        let mut told = Vec::new();
+        keep(&args, &mut told).unwrap();
+        let told = String::from_utf8(told).unwrap();
+        let at = |name: &str| told.find(&format!("removed {}/{name}", dir.path().display()));
+        assert!(at("incremental") < at("base") && at("incremental").is_some(), "{told}");
     }
 
     #[test]

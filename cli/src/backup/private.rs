@@ -167,7 +167,7 @@ fn last_lines(log: &Path) -> String {
 }
 
 /// Copies the output of one command to the input of another, with changes.
-pub type Filter = fn(ChildStdout, ChildStdin) -> io::Result<()>;
+pub type Filter<'a> = &'a dyn Fn(ChildStdout, ChildStdin) -> io::Result<()>;
 
 /// Runs `from | to`; messages go to files in `place`. Both have to succeed.
 pub fn pipe(from: Command, to: Command, place: &Path) -> Outcome<()> {
@@ -177,7 +177,7 @@ pub fn pipe(from: Command, to: Command, place: &Path) -> Outcome<()> {
 /// Runs `from | filter | to`, as [`pipe`]. Returns the messages of `from`.
 pub fn pipe_through(
     mut from: Command,
-    filter: Option<Filter>,
+    filter: Option<Filter<'_>>,
     mut to: Command,
     place: &Path,
 ) -> Outcome<String> {
@@ -281,7 +281,7 @@ mod tests {
         let e = run("yes", "echo other >&2; exit 1").unwrap_err().to_string();
         assert!(e.contains("other"), "{e}");
         assert!(pipe(of("true"), Command::new("/nowhere/x"), dir.path()).is_err());
-        let filter: Filter = |mut from, mut to| io::copy(&mut from, &mut to).map(drop);
+        let filter: Filter<'_> = &|mut from, mut to| io::copy(&mut from, &mut to).map(drop);
         let run = |a: &str, b: &str| pipe_through(of(a), Some(filter), of(b), dir.path());
         let told = run("echo x; echo doubt >&2", r#"test "$(cat)" = x"#).unwrap();
         assert_eq!(told, "doubt\n");

@@ -1,5 +1,6 @@
 //! Replays binary logs into a private server with the stock mariadb-binlog.
 
+use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -38,9 +39,30 @@ pub fn until(text: &str) -> Result<Until, String> {
     }
 }
 
+/// The parts of a GTID: domain and number.
+fn parts(gtid: &str) -> (&str, u64) {
+    let (domain, rest) = gtid.split_once('-').unwrap_or((gtid, ""));
+    (domain, rest.split_once('-').and_then(|(_, number)| number.parse().ok()).unwrap_or(0))
+}
+
+/// The GTIDs of a list.
+fn list(gtids: &str) -> impl Iterator<Item = &str> + Clone {
+    gtids.split(',').map(str::trim).filter(|gtid| !gtid.is_empty())
+}
+
 /// The binary logs from the one of `from` on, in the order of their numbers. `places` are files, or directories that have
-/// them.
-pub fn logs(places: &[PathBuf], from: &Binlog) -> Outcome<Vec<PathBuf>> {
+/// them. An end that is before `from` is refused.
+pub fn logs(places: &[PathBuf], from: &Binlog, until: Option<&Until>) -> Outcome<Vec<PathBuf>> {
+    if let Some(Until::Gtid(ends)) = until {
+        let is_before = |end: &&str| {
+            let (domain, n) = parts(end);
+            list(&from.gtid).any(|own| own != *end && parts(own).0 == domain && parts(own).1 >= n)
+        };
+        if let Some(end) = list(ends).find(is_before) {
+            let what = format!("{end} is not behind the backup's own position {}", from.gtid);
+            return Err(Failure::Request(what));
+        }
+    }
     let number = |name: &str| {
         let (stem, digits) = name.rsplit_once('.')?;
         let own = from.file.rsplit_once('.')?.0;
@@ -116,11 +138,9 @@ fn source(files: &[PathBuf], from: &Binlog, until: Option<&Until>) -> Command {
 /// Where a replica goes on after a replay: the backup's position `from`, of each replication domain, but for the ends of the replay.
 /// Then the domains that have no end, of which mariadb-binlog replays nothing.
 pub fn reached(from: &Binlog, until: &str) -> (String, Vec<String>) {
-    let domain = |gtid: &str| gtid.split('-').next().unwrap_or_default().to_string();
-    let ends = until.split(',');
-    let known = from.gtid.split(',').map(str::trim).filter(|gtid| !gtid.is_empty());
-    let left: Vec<String> = known
-        .filter(|gtid| ends.clone().all(|end| domain(end) != domain(gtid)))
+    let ends = list(until);
+    let left: Vec<String> = list(&from.gtid)
+        .filter(|gtid| ends.clone().all(|end| parts(end).0 != parts(gtid).0))
         .map(String::from)
         .collect();
     (ends.map(String::from).chain(left.clone()).collect::<Vec<_>>().join(","), left)
@@ -158,10 +178,22 @@ pub fn run(
     // Until here this server checks no accounts; GRANT fails unless they are loaded.
     to.args(["--binary-mode", "--init-command=FLUSH PRIVILEGES"]);
     let told = format!("{} | mariadb --binary-mode", private::shown(&from));
-    let filter: Filter = |from, to| end_torn(from, to);
+    // mariadb-binlog takes a transaction of another server with the same number for the end.
+    let awaited = RefCell::new(match until {
+        Some(Until::Gtid(ends)) => {
+            list(ends).filter(|end| !list(&at.gtid).any(|own| own == *end)).collect()
+        }
+        _ => Vec::new(),
+    });
+    let passes =
+        |gtid: &[u8]| awaited.borrow_mut().retain(|end| end.as_bytes() != gtid.trim_ascii());
+    let filter: Filter<'_> = &|from, to| end_torn(from, to, &mut |gtid| passes(gtid));
     let messages = private::pipe_through(from, Some(filter), to, server.place())?;
     let mut told = vec![told];
     told.extend(ended(&messages, until)?);
+    if let Some(end) = awaited.borrow().first() {
+        return Err(Failure::Request(format!("the binary logs have no transaction {end}")));
+    }
     if let Some(Until::Gtid(gtid)) = until {
         let left = reached(at, gtid).1;
         told.extend(
@@ -219,11 +251,16 @@ mod tests {
         for name in ["bin.000002", "bin.000003", "bin.000005", "bin.index", "other.000004"] {
             make(name);
         }
-        let told = logs(&places, &at("bin.000002")).unwrap_err().to_string();
+        let logs = |from: &str| logs(&places, &at(from), None);
+        let told = logs("bin.000002").unwrap_err().to_string();
         assert!(told.contains("number 4 is missing"), "{told}");
         make("bin.000004");
-        assert_eq!(logs(&places, &at("bin.000003")).unwrap().len(), 3);
-        assert!(logs(&places, &at("bin.000009")).is_err());
-        assert!(logs(&places, &at("bin.000001")).is_err());
+        assert_eq!(logs("bin.000003").unwrap().len(), 3);
+        assert!(logs("bin.000009").is_err() && logs("bin.000001").is_err());
+        let from = Binlog { gtid: "0-1-5, 1-2-7".into(), ..at("bin.000002") };
+        let until = |ends: &str| super::logs(&places, &from, Some(&Until::Gtid(ends.into())));
+        assert!(until("0-1-6").is_ok() && until("0-1-5,1-2-8").is_ok() && until("2-1-1").is_ok());
+        let told = until("1-2-8,0-1-4").unwrap_err().to_string();
+        assert!(told.contains("0-1-4 is not behind") && until("0-7-5").is_err(), "{told}");
     }
 }

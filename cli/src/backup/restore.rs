@@ -3,7 +3,8 @@
 //! - RS1. The identity of the Frond database is copied last: without it the server's plugin refuses the directory, so a
 //!   restore that was cut short never looks like a server without rows.
 //! - RS2. With a replay all this happens in a directory below the data directory; its contents are moved up when the replay has
-//!   ended, Frond's last. So a server never starts with a moment between the backup's and the one that was asked for.
+//!   ended: first Frond's files, last Frond's identity (RS1). So a server never starts with a moment between the backup's and the
+//!   one that was asked for.
 
 use std::io::Write;
 use std::path::Path;
@@ -23,6 +24,7 @@ use super::store;
 use crate::out::{bytes, Failure, Outcome};
 
 const IDENTITY: &str = "frond/frond.id";
+const ID: &str = "frond.id";
 /// The place of the data until binary logs were replayed (RS2).
 const REPLAYING: &str = "#frond-replaying";
 const ANEW: &str =
@@ -34,7 +36,7 @@ pub fn run(args: &RestoreArgs, out: &mut dyn Write) -> Outcome<()> {
     // The files for a replay are looked for before hours of copying.
     let replayed = match (&args.until, &manifest.binlog) {
         (None, _) => None,
-        (Some(until), Some(at)) => Some((until, at, replay::logs(&args.binlogs, at)?)),
+        (Some(until), Some(at)) => Some((until, at, replay::logs(&args.binlogs, at, Some(until))?)),
         (Some(_), None) => {
             let what = "the backup has no binary log position: its server wrote no binary log";
             return Err(Failure::Request(format!("{}: {what}", args.dir.display())));
@@ -85,23 +87,35 @@ pub fn run(args: &RestoreArgs, out: &mut dyn Write) -> Outcome<()> {
     Ok(())
 }
 
-/// Moves everything in `from` to `to`, Frond's directory last (RS1), and removes `from`.
+/// Moves everything in `from` to `to`, and removes `from`. Frond's files come first: a missing directory of Frond's the plugin
+/// would make anew, one without its identity it refuses (RS1).
 fn move_up(from: &Path, to: &Path) -> Outcome<()> {
-    let vfs = OsVfs::new(to).map_err(failed("open", to))?;
+    let frond = to.join(FROND);
+    std::fs::create_dir(&frond).map_err(failed("make", &frond))?;
     let mut names = Vec::new();
-    for entry in std::fs::read_dir(from).map_err(failed("list", from))? {
-        names.push(entry.map_err(failed("list", from))?.file_name());
+    for place in ["", FROND] {
+        let dir = from.join(place);
+        for entry in std::fs::read_dir(&dir).map_err(failed("list", &dir))? {
+            names.push(Path::new(place).join(entry.map_err(failed("list", &dir))?.file_name()));
+        }
     }
-    names.sort_by_key(|name| name == FROND);
+    names.retain(|name| name != Path::new(FROND));
+    names.sort_by_key(|name| (name.ends_with(ID), !name.starts_with(FROND)));
+    let sync =
+        |dir: &Path| OsVfs::new(dir).and_then(|vfs| vfs.sync_dir()).map_err(failed("sync", dir));
     for name in names {
-        if name == FROND {
-            vfs.sync_dir().map_err(failed("sync", to))?;
+        if name.ends_with(ID) {
+            sync(&frond)?;
+            sync(to)?;
         }
         let moved = rustix::fs::rename(from.join(&name), to.join(&name));
         moved.map_err(|e| failed("move up", &from.join(&name))(e.into()))?;
     }
-    std::fs::remove_dir(from).map_err(failed("remove", from))?;
-    vfs.sync_dir().map_err(failed("sync", to))
+    for dir in [&from.join(FROND), from] {
+        std::fs::remove_dir(dir).map_err(failed("remove", dir))?;
+    }
+    sync(&frond)?;
+    sync(to)
 }
 
 /// How to make a data directory.
@@ -151,7 +165,7 @@ impl Lay<'_> {
             return Err(store::fail(&newest.path, format!("it has no {IDENTITY}")));
         };
         copy::sync_directories(self.datadir)?;
-        plain(chain, IDENTITY, &frond.join("frond.id"), want, 1, &meter)?;
+        plain(chain, IDENTITY, &frond.join(ID), want, 1, &meter)?;
         copy::sync_directories(&frond)?;
         Ok(meter.done())
     }
@@ -165,13 +179,20 @@ mod tests {
     fn what_was_replayed_is_moved_up_whole() {
         let dir = tempfile::tempdir().unwrap();
         let from = dir.path().join(REPLAYING);
-        for place in [FROND, "shop"] {
-            std::fs::create_dir_all(from.join(place)).unwrap();
-            drop(copy::open(&from.join(place).join("x"), frond_vfs::OpenHow::CREATE).unwrap());
+        for place in ["#frond/x", "#frond/frond.id", "shop/x"] {
+            std::fs::create_dir_all(from.join(place).parent().unwrap()).unwrap();
+            drop(copy::open(&from.join(place), frond_vfs::OpenHow::CREATE).unwrap());
         }
         move_up(&from, dir.path()).unwrap();
         let found = copy::walk(dir.path()).unwrap();
-        assert_eq!(found, ["#frond/x", "shop/x"].map(std::path::PathBuf::from));
+        let want = ["#frond/frond.id", "#frond/x", "shop/x"].map(std::path::PathBuf::from);
+        assert_eq!(found, want);
         assert!(!from.exists());
+        // Cut short at any place (here `shop` cannot be moved): the plugin refuses it (RS1).
+        let (from, half) = (dir.path().to_owned(), tempfile::tempdir().unwrap());
+        std::fs::create_dir_all(half.path().join("shop/y")).unwrap();
+        assert!(move_up(&from, half.path()).is_err());
+        let found = copy::walk(half.path()).unwrap();
+        assert_eq!(found, ["#frond/x"].map(std::path::PathBuf::from));
     }
 }

@@ -11,7 +11,7 @@ use super::args::HowArgs;
 use super::clients;
 use super::copy::{self, failed, Meter};
 use super::manifest::{Binlog, Manifest, PlainFile};
-use crate::digest::live::connect::Server;
+use crate::digest::live::connect::{text, Server};
 use crate::out::{Failure, Outcome};
 
 const NEEDS: &str = "RELOAD, PROCESS, BINLOG MONITOR ON *.*";
@@ -21,6 +21,8 @@ pub const FROND: &str = "#frond";
 const MYROCKS: &str = "#rocksdb";
 /// Extensions of files that belong to no engine: definitions, options, triggers, partitions.
 pub const DEFINITIONS: [&str; 5] = ["frm", "opt", "TRG", "TRN", "par"];
+/// Extensions of files that FLUSH TABLES ... FOR EXPORT leaves beside a table of Frond.
+const EXPORTED: [&str; 2] = ["frd", "cfg"];
 /// Databases of the server itself.
 pub const OWN: [&str; 4] = ["mysql", "sys", "performance_schema", "information_schema"];
 /// InnoDB's tables in `mysql`: statistics that it makes anew, and positions.
@@ -101,6 +103,20 @@ impl Session {
                  unload it if it has none",
                 self.name
             )));
+        }
+        // Other programs' files are looked for in the data directory. Only mariadb-backup asks the server where these are.
+        let places = "SELECT variable_value FROM information_schema.global_variables WHERE variable_name IN \
+                      ('ARIA_LOG_DIR_PATH', 'ROCKSDB_DATADIR')";
+        let mut elsewhere = None;
+        self.server.each_row(places, &mut |row| {
+            let place = self.datadir.join(text(row, 0));
+            let full = |path: &Path| std::fs::canonicalize(path).ok();
+            if full(&place) != full(&self.datadir) {
+                elsewhere = Some(place);
+            }
+        })?;
+        if elsewhere.is_some() {
+            return Ok(elsewhere);
         }
         let positions =
             !self.server.value("SELECT @@gtid_slave_pos")?.unwrap_or_default().is_empty();
@@ -196,7 +212,7 @@ fn is_foreign(path: &Path, positions: bool) -> bool {
         return db == MYROCKS;
     }
     match OWN.contains(&db.as_str()) {
-        _ if DEFINITIONS.contains(&extension) => false,
+        _ if DEFINITIONS.contains(&extension) || EXPORTED.contains(&extension) => false,
         // Aria's and CSV's system tables are copied under the lock.
         true if extension == "ibd" => {
             !INNODB_OWN.contains(&stem) || (stem == "gtid_slave_pos" && positions)
@@ -276,6 +292,7 @@ mod tests {
         assert!(foreign("far/b.ibd", false) && foreign("shop/c.MYD", false));
         assert!(foreign("#rocksdb/CURRENT", false));
         assert!(!foreign("far/a.frm", false) && !foreign("#frond/1.frd", false));
+        assert!(!foreign("shop/t.frd", false) && !foreign("shop/t.cfg", false));
         assert!(!foreign("ibdata1", false) && !foreign("mysql/db.MAD", false));
         assert!(!foreign("mysql/gtid_slave_pos.ibd", false));
         assert!(foreign("mysql/gtid_slave_pos.ibd", true));

@@ -2,15 +2,18 @@
 //!
 //! A crash can leave a transaction incomplete in a binary log; the server never committed it. At the next file, or at the
 //! end, mariadb-binlog writes ROLLBACK for it. Within an XA transaction a server refuses that, and the replay would
-//! stop there. This filter writes XA END and XA ROLLBACK instead, which the server accepts.
+//! stop there. This filter writes XA END and XA ROLLBACK instead, which the server accepts. It also tells which transactions
+//! pass.
 
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 
 /// The filter looks only at lines shorter than this. Longer ones are copied in parts.
 const LONGEST: u64 = 4096;
+/// What comes before the GTID in the remark at the begin of a transaction.
+const GTID: &[u8] = b"\tGTID ";
 
-/// Copies the output of mariadb-binlog to the input of mariadb.
-pub fn end_torn(from: impl Read, to: impl Write) -> io::Result<()> {
+/// Copies the output of mariadb-binlog to the input of mariadb. `passes` gets the GTID of each transaction.
+pub fn end_torn(from: impl Read, to: impl Write, passes: &mut dyn FnMut(&[u8])) -> io::Result<()> {
     let mut from = BufReader::with_capacity(1 << 16, from);
     let mut to = BufWriter::with_capacity(1 << 16, to);
     let (mut line, mut at_start) = (Vec::new(), true);
@@ -23,7 +26,13 @@ pub fn end_torn(from: impl Read, to: impl Write) -> io::Result<()> {
         }
         let ends = line.ends_with(b"\n");
         if at_start && ends {
-            if let Some(name) = line.strip_prefix(b"XA START ") {
+            if line.starts_with(b"#") {
+                if let Some(at) = line.windows(GTID.len()).position(|text| text == GTID) {
+                    passes(
+                        line[at + GTID.len()..].split(|b| *b == b' ').next().unwrap_or_default(),
+                    );
+                }
+            } else if let Some(name) = line.strip_prefix(b"XA START ") {
                 let is_name = |b: &u8| b.is_ascii_alphanumeric() || b"',".contains(b);
                 open = Some((name.iter().copied().take_while(is_name).collect(), false));
             } else if line.starts_with(b"XA END ") {
@@ -61,8 +70,18 @@ mod tests {
 
     fn of(text: &str) -> String {
         let mut out = Vec::new();
-        end_torn(text.as_bytes(), &mut out).unwrap();
+        end_torn(text.as_bytes(), &mut out, &mut |_| {}).unwrap();
         String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn the_gtids_of_transactions_are_told() {
+        let text = "#261126 12:02:50 server id 1  end_log_pos 815 CRC32 0x693a4b27 \tGTID 0-1-4 ddl\n\
+                    SELECT '\tGTID 0-1-5 '\n#700101  1:00:00 server id 7  end_log_pos 0 \tGTID 0-7-6\n";
+        let mut told = Vec::new();
+        let mut tell = |gtid: &[u8]| told.push(String::from_utf8_lossy(gtid).trim().to_string());
+        end_torn(text.as_bytes(), io::sink(), &mut tell).unwrap();
+        assert_eq!(told, ["0-1-4", "0-7-6"]);
     }
 
     #[test]

@@ -100,7 +100,8 @@ fn watch(args: &DoctorArgs, path: &Path) -> Outcome<()> {
                 sampler.connect_again();
             }
         }
-        next += Duration::from_secs(1);
+        // What a server that hung made late is not made up for.
+        next = now().max(next + Duration::from_secs(1));
         if stop.sleep_until(next) {
             return writer.flush().map_err(fail(path));
         }

@@ -117,7 +117,7 @@ impl Sampler {
             })?;
         }
         sample.set("server.answers", Value::Number(1.0));
-        replica(server, &mut sample, &mut unseen);
+        replica(server, &mut sample, &mut unseen)?;
         Ok((sample, unseen))
     }
 
@@ -130,7 +130,7 @@ impl Sampler {
 }
 
 /// The worst values of all replication connections; if the server is no replica, values that say that all is well.
-fn replica(server: &mut Server, sample: &mut Snapshot, unseen: &mut Vec<String>) {
+fn replica(server: &mut Server, sample: &mut Snapshot, unseen: &mut Vec<String>) -> Outcome<()> {
     let sql = if server.mariadb { "SHOW ALL SLAVES STATUS" } else { "SHOW SLAVE STATUS" };
     let (mut behind, mut receiver, mut applier) = (0.0_f64, "Yes".to_owned(), "Yes".to_owned());
     let result = server.rows_with_names(sql, &mut |names, row| {
@@ -146,13 +146,18 @@ fn replica(server: &mut Server, sample: &mut Snapshot, unseen: &mut Vec<String>)
         // A delay that is configured is no lag.
         behind = behind.max(seconds("Seconds_Behind_Master") - seconds("SQL_Delay"));
     });
-    if let Err(e) = result {
-        unseen.push(format!("replication: {e}"));
-        return;
+    match result {
+        Err(e) if server.lost => return Err(e),
+        Err(e) => {
+            unseen.push(format!("replication: {e}"));
+            return Ok(());
+        }
+        Ok(()) => {}
     }
     sample.set("replica.Seconds_Behind_Master", Value::Number(behind));
     sample.set("replica.Slave_IO_Running", Value::Text(receiver));
     sample.set("replica.Slave_SQL_Running", Value::Text(applier));
+    Ok(())
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use super::catalog::VARIABLES;
 use super::metrics::Sample;
 use crate::digest::live::connect::{text, Server};
 use crate::digest::live::stop::now;
-use crate::out::Outcome;
+use crate::out::{Failure, Outcome};
 use crate::server_args::ServerOptions;
 
 /// A sample serves all scrapes for this time.
@@ -53,10 +53,10 @@ impl Source {
                 return sample.clone();
             }
         }
-        // A connection that broke since the last scrape is opened again.
+        // A connection that broke since the last scrape is opened again. A server that hangs is not asked twice.
         let again = state.server.is_some();
         let mut asked = state.ask(&self.options);
-        if asked.is_err() && again {
+        if again && !matches!(asked, Ok(_) | Err(Failure::NoAnswer(_))) {
             asked = state.ask(&self.options);
         }
         let sample = match asked {

@@ -35,6 +35,11 @@ pub fn read(server: &mut Server, notes: &mut Vec<String>) -> Outcome<Counters> {
          WHERE TABLE_TYPE IN ('BASE TABLE', 'SYSTEM VERSIONED') AND TABLE_SCHEMA NOT IN {OWN}"
     );
     counters.created = counts(server, &[created]).map_err(Failure::Request)?;
+    let keys = format!(
+        "SELECT DISTINCT TABLE_SCHEMA, TABLE_NAME, INDEX_NAME, 0 FROM information_schema.STATISTICS \
+         WHERE TABLE_SCHEMA NOT IN {OWN}"
+    );
+    counters.keys = counts(server, &[keys]).map_err(Failure::Request)?;
     let read = [("performance_schema", performance_schema(server)), ("userstat", userstat(server))];
     for (source, counts) in read {
         match counts {

@@ -52,7 +52,8 @@ pub fn usage(
                 counted.server,
                 duration(window.seconds)
             ));
-        } else if !window.exact {
+        }
+        if !window.exact {
             report.notes.push(format!(
                 "{} has run for {}; its counters may have been switched on or set back later (--save and --since bound them).",
                 counted.server,

@@ -2,6 +2,7 @@
 //! beginning. A server writes to the old file until `FLUSH LOGS`, so that is left only when the new one has content and the
 //! old one was quiet for `QUIET`.
 
+use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::MetadataExt;
@@ -18,6 +19,8 @@ use crate::out::{Failure, Outcome};
 
 const POLL: Duration = Duration::from_millis(500);
 const QUIET: Duration = Duration::from_secs(1);
+/// A log does not rotate more often than this within `QUIET`.
+const MAX_NEXT: usize = 16;
 
 #[allow(clippy::disallowed_methods)] // It is no file of a database.
 fn open(path: &Path) -> std::io::Result<File> {
@@ -37,8 +40,9 @@ pub fn files(args: &LocksArgs, out: &mut dyn Write) -> Outcome<bool> {
     let mut reader = Reader::default();
     let mut sink = shown(args, path.display().to_string(), out);
     let mut buffer = vec![0; 256 << 10];
-    // When the file grew last, or its successor was first seen with content.
+    // When the file grew last, or its successor was first seen with content. Files that got the name since, in that order.
     let (mut grew, mut succeeded) = (now(), false);
+    let mut next = VecDeque::new();
     loop {
         let n = match file.read(&mut buffer) {
             Ok(n) => n,
@@ -62,15 +66,23 @@ pub fn files(args: &LocksArgs, out: &mut dyn Write) -> Outcome<bool> {
             // Half a line at the end of the old content is not the begin of a new one.
             std::mem::take(&mut reader).finish(&mut sink);
             at = file.seek(SeekFrom::Start(0)).map_err(fail)?;
-        } else if let Ok(named) = open(path) {
-            let other = named.metadata().map_err(fail)?;
-            let is_other = (other.dev(), other.ino()) != (here.dev(), here.ino());
-            if is_other && other.len() > 0 && !std::mem::replace(&mut succeeded, true) {
+        } else {
+            let inode = |file: &File| file.metadata().map(|is| (is.dev(), is.ino())).map_err(fail);
+            if let Ok(named) = open(path) {
+                if inode(&named)? != inode(next.back().unwrap_or(&file))? && next.len() < MAX_NEXT {
+                    next.push_back(named);
+                }
+            }
+            // A file that lost the name again gets no more bytes.
+            let begun = next.len() > 1
+                || next.front().is_some_and(|next| next.metadata().is_ok_and(|is| is.len() > 0));
+            if begun && !std::mem::replace(&mut succeeded, true) {
                 grew = now();
             }
-            if is_other && succeeded && grew.elapsed() >= QUIET {
+            let leaves = succeeded && grew.elapsed() >= QUIET;
+            if let Some(successor) = leaves.then(|| next.pop_front()).flatten() {
                 std::mem::take(&mut reader).finish(&mut sink);
-                (file, at, succeeded) = (named, 0, false);
+                (file, at, succeeded) = (successor, 0, false);
                 continue;
             }
         }

@@ -69,6 +69,8 @@ impl Pair {
         if !self.writes {
             server.run("SET SESSION TRANSACTION READ ONLY")?;
         }
+        // Whatever the server's init_connect says: statement::duty reads statements so.
+        server.run("SET character_set_client = utf8mb4")?;
         Ok(server)
     }
 }

@@ -20,6 +20,7 @@ use ratatui::DefaultTerminal;
 use crate::digest::live::stop::{now, Stop};
 use crate::digest::when;
 use crate::out::{Failure, Outcome};
+use crate::server_args::ServerOptions;
 pub use args::TopArgs;
 use server::Asked;
 
@@ -38,7 +39,7 @@ pub fn run(args: &TopArgs, out: &mut dyn Write) -> Outcome<bool> {
     let stop = Stop::after(args.run_time);
     let mut source = match &args.replay {
         Some(path) => Source::Recording(read(path)?, 0),
-        None => Source::Server(Box::new(Asked::connect(&args.server)?)),
+        None => Source::Server(Some(Box::new(Asked::connect(&args.server)?))),
     };
     let mut record = args.record.as_deref().map(Record::new).transpose()?;
     if args.once {
@@ -46,12 +47,13 @@ pub fn run(args: &TopArgs, out: &mut dyn Write) -> Outcome<bool> {
         return Ok(true);
     }
     // The first query may fail; then the terminal is still in its normal mode for the message.
-    let first = source.next(args.every)?;
+    let first = source.next(&args.server)?;
     let mut shown = Shown {
         before: None,
         now: first,
         screen: Screen { keys: source.keys(), ..Screen::default() },
         paused: matches!(source, Source::Recording(..)),
+        waits: false,
     };
     let mut terminal = ratatui::try_init().map_err(Failure::Output)?;
     let ended = shown.run(args, &mut source, record.as_mut(), &stop, &mut terminal);
@@ -61,15 +63,22 @@ pub fn run(args: &TopArgs, out: &mut dyn Write) -> Outcome<bool> {
 
 /// Where samples come from.
 enum Source {
-    Server(Box<Asked>),
+    /// `None`: the last question had no answer.
+    Server(Option<Box<Asked>>),
     /// The samples, and the index of the next one.
     Recording(Vec<Sample>, usize),
 }
 
 impl Source {
-    fn next(&mut self, _: Duration) -> Outcome<Sample> {
+    fn next(&mut self, server: &ServerOptions) -> Outcome<Sample> {
         match self {
-            Source::Server(asked) => asked.sample(when::now() as f64 / 1e6),
+            Source::Server(kept) => {
+                let asked = kept.take().map_or_else(|| Asked::connect(server).map(Box::new), Ok);
+                let mut asked = asked?;
+                let sample = asked.sample(when::now() as f64 / 1e6)?;
+                *kept = Some(asked);
+                Ok(sample)
+            }
             Source::Recording(samples, at) => {
                 let sample = samples[(*at).min(samples.len() - 1)].clone();
                 *at = (*at + 1).min(samples.len());
@@ -96,14 +105,14 @@ fn once(
     if let Source::Recording(samples, at) = source {
         *at = samples.len().saturating_sub(2);
     }
-    let first = source.next(args.every)?;
+    let first = source.next(&args.server)?;
     if let Some(record) = &mut record {
         record.write(&first)?;
     }
     if matches!(source, Source::Server(_)) {
         stop.sleep_until(now() + args.every);
     }
-    let second = source.next(args.every)?;
+    let second = source.next(&args.server)?;
     if let Some(record) = record {
         record.write(&second)?;
     }
@@ -118,6 +127,8 @@ struct Shown {
     now: Sample,
     screen: Screen,
     paused: bool,
+    /// The server did not answer in time.
+    waits: bool,
 }
 
 impl Shown {
@@ -145,7 +156,13 @@ impl Shown {
                 continue;
             }
             due = now() + args.every;
-            let next = source.next(args.every)?;
+            let next = source.next(&args.server);
+            // A server that hangs is what somebody wants to see the end of.
+            self.waits = matches!(next, Err(Failure::NoAnswer(_)));
+            if self.waits {
+                continue;
+            }
+            let next = next?;
             if let Some(record) = &mut record {
                 record.write(&next)?;
             }
@@ -158,6 +175,7 @@ impl Shown {
         self.screen.note = match source {
             Source::Recording(samples, at) => format!("sample {at} of {}", samples.len()),
             Source::Server(_) if self.paused => "paused".into(),
+            Source::Server(_) if self.waits => "no answer".into(),
             Source::Server(_) if records => "recording".into(),
             Source::Server(_) => String::new(),
         };

@@ -123,6 +123,10 @@ fn a_log_is_followed_while_it_grows_and_when_it_is_rotated() {
     // Until FLUSH LOGS the server writes to the old file.
     file.write_all(STATUS.replace("thread id 11", "thread id 13").as_bytes()).unwrap();
     file.write_all(b"half a line").unwrap();
+    // Rotated again before the reader left the first file.
+    std::thread::sleep(Duration::from_millis(700));
+    std::fs::rename(&log, dir.path().join("error.log.0")).unwrap();
+    std::fs::write(&log, STATUS.replace("thread id 11", "thread id 14")).unwrap();
     let mut out = String::new();
     std::io::Read::read_to_string(child.stdout.as_mut().unwrap(), &mut out).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(1));
@@ -130,7 +134,7 @@ fn a_log_is_followed_while_it_grows_and_when_it_is_rotated() {
         serde_json::Deserializer::from_str(&out).into_iter().map(Result::unwrap).collect();
     let who: Vec<_> =
         reports.iter().map(|r| r["longest_waits"][0]["connection"].as_u64()).collect();
-    assert_eq!(who, [Some(11), Some(13), Some(12)]);
+    assert_eq!(who, [Some(11), Some(13), Some(12), Some(14)]);
 }
 
 /// (statement of the waiter, statement of the blocker; "idle": it runs none)

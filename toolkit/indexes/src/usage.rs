@@ -5,12 +5,13 @@
 //! - IU1. Evidence only adds: an index that any server counted, or any plan named, is used. Names are compared without
 //!   case, so that in doubt an index counts as used.
 //! - IU2. Within a window no counter was reset. Counters that went down or away between two readings are refused; those of a
-//!   restarted server count from its start. An ALTER resets its table's counters: all keys of such a table count as used.
+//!   restarted server count from its start. An ALTER resets its table's counters: all keys of such a table count as used, and
+//!   without earlier counters the table's time begins then.
 //!
 //! The counters count rows found through an index (those of performance_schema too, as observed with MariaDB 10.11). So an
 //! index whose look-ups find nothing is not counted. A logged plan names it nevertheless.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -46,6 +47,9 @@ pub struct Counters {
     /// When each table's definition was written; `key` is empty, `n` in seconds since 1970. Counts of a table begin then.
     #[serde(default)]
     pub created: Vec<Count>,
+    /// The keys of each table; `n` is 0. Frond keeps a table's time when an index is added or dropped in place.
+    #[serde(default)]
+    pub keys: Vec<Count>,
     /// Keyed by the source of the counts: `performance_schema`, `userstat`.
     pub sources: BTreeMap<String, Vec<Count>>,
 }
@@ -84,7 +88,15 @@ impl Saved {
         let created: HashMap<_, _> = now.created.iter().map(|c| ((&c.db, &c.table), c.n)).collect();
         // Both are by the server's clock, in whole seconds.
         let since = |n: &u64| *n >= before.taken;
-        let changed = |count: &Count| created.get(&(&count.db, &count.table)).is_some_and(since);
+        let (old, new): (BTreeSet<_>, BTreeSet<_>) =
+            (before.keys.iter().collect(), now.keys.iter().collect());
+        // Earlier versions of this program saved no keys.
+        let differing = old.symmetric_difference(&new).filter(|_| !old.is_empty());
+        let altered: HashSet<_> = differing.map(|c| (&c.db, &c.table)).collect();
+        let changed = |count: &Count| {
+            let table = (&count.db, &count.table);
+            altered.contains(&table) || created.get(&table).is_some_and(since)
+        };
         let mut counts = Vec::new();
         let mut sources = Vec::new();
         for (kind, now_counted) in &now.sources {
@@ -116,16 +128,27 @@ impl Saved {
         if sources.is_empty() {
             return Err(format!("{} counts otherwise now than in it", now.server));
         }
-        let unknown = now.created.iter().filter(|c| since(&c.n));
+        let unknown = now.created.iter().filter(|c| changed(c));
         let unknown = unknown.map(|c| (c.db.clone(), c.table.clone())).collect();
-        Ok(Window { seconds: elapsed, counts, sources, unknown, restarted: false, exact: true })
+        let younger = Vec::new();
+        Ok(Window {
+            seconds: elapsed,
+            counts,
+            sources,
+            unknown,
+            younger,
+            restarted: false,
+            exact: true,
+        })
     }
 }
 
 impl Counters {
     /// All counts since the server started counting.
     pub fn window(&self) -> Window {
+        let age = |c: &Count| Count { n: self.taken.saturating_sub(c.n), ..c.clone() };
         Window {
+            younger: self.created.iter().map(age).filter(|c| c.n < self.uptime).collect(),
             seconds: self.uptime,
             counts: self.sources.values().flatten().cloned().collect(),
             sources: self.sources.keys().cloned().collect(),
@@ -144,6 +167,8 @@ pub struct Window {
     pub sources: Vec<String>,
     /// Tables (database, name) that were made or altered within it: reads before that are not counted.
     pub unknown: Vec<(String, String)>,
+    /// Tables that are younger than the window; `n` is their age in seconds.
+    pub younger: Vec<Count>,
     /// The server was restarted since the earlier counters: these counts begin at its start.
     pub restarted: bool,
     /// Both ends are known. If false, counting may have begun at any time since the server's start.
@@ -162,6 +187,8 @@ pub struct Usage {
     used: HashSet<Name>,
     /// Tables of which not all reads are known: their keys count as used.
     unknown: HashSet<(String, String)>,
+    /// Seconds for which a table's reads are known, if they are fewer than `seconds`.
+    younger: HashMap<(String, String), u64>,
     /// Rows that were inserted, updated or deleted, by table; from the server with the most.
     changes: HashMap<(String, String), u64>,
     /// The shortest window of any server.
@@ -178,6 +205,11 @@ impl Usage {
         self.sources.extend(window.sources.iter().cloned());
         let lower = |(db, table): &(String, String)| (db.to_lowercase(), table.to_lowercase());
         self.unknown.extend(window.unknown.iter().map(lower));
+        for count in &window.younger {
+            let name = name(&count.db, &count.table, "");
+            let seconds = self.younger.entry((name.0, name.1)).or_insert(count.n);
+            *seconds = count.n.min(*seconds);
+        }
         for count in window.counts.iter().filter(|count| count.n > 0) {
             let name = name(&count.db, &count.table, &count.key);
             if count.key.is_empty() {
@@ -235,8 +267,10 @@ impl Usage {
     fn reason(&self, table: &Table) -> String {
         let mut sources: Vec<&str> = self.sources.iter().map(String::as_str).collect();
         sources.sort_unstable();
+        let table = (table.db.to_lowercase(), table.name.to_lowercase());
+        let seconds = self.seconds.into_iter().chain(self.younger.get(&table).copied()).min();
         let mut reason =
-            format!("nothing has read it in {}", duration(self.seconds.unwrap_or_default()));
+            format!("nothing has read it in {}", duration(seconds.unwrap_or_default()));
         reason += &format!(" ({}", sources.join(", "));
         if self.servers > 1 {
             reason += &format!(" of {} servers", self.servers);
@@ -245,8 +279,7 @@ impl Usage {
         if self.plans > 0 {
             reason += &format!(", and none of {} logged plans names it", self.plans);
         }
-        let changed = (table.db.to_lowercase(), table.name.to_lowercase());
-        if let Some(n) = self.changes.get(&changed) {
+        if let Some(n) = self.changes.get(&table) {
             reason += &format!("; rows changed in the table meanwhile: {n}");
         }
         reason

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use frond_sqltext::{tokens, SqlMode, Token, TokenKind};
+
 use crate::answer::{Answer, Column, Row, Type, WARNINGS};
 use crate::statement::{chooses_among_equals, order, sums, Order, Term};
 
@@ -212,6 +214,72 @@ pub fn keys_differ(sql: &[u8], a: &Answer, b: &Answer) -> bool {
         })
 }
 
+/// Whether columns differ that have one value for each group, whichever of its rows the other columns show.
+pub fn aggregates_differ(sql: &[u8], a: &Answer, b: &Answer) -> bool {
+    let names = aggregates(sql);
+    let is = |c: &Column| names.iter().any(|name| c.name.as_bytes().eq_ignore_ascii_case(name));
+    let alone = |c: &Column| a.columns.iter().filter(|other| other.name == c.name).count() == 1;
+    let chosen = |c: &Column| c.of == Type::Exact && is(c) && alone(c);
+    let at: Vec<usize> = (0..a.columns.len()).filter(|i| chosen(&a.columns[*i])).collect();
+    let values = |rows: &[Row]| {
+        let of = |row: &Row| at.iter().map(|i| row.get(*i).cloned()).collect::<Vec<_>>();
+        let mut values: Vec<_> = rows.iter().map(of).collect();
+        values.sort();
+        values
+    };
+    matches!((&a.kept, &b.kept), (Some(x), Some(y)) if values(x) != values(y))
+}
+
+/// Names of the columns that are COUNT, SUM and the like. None if the statement is more than one SELECT, or chooses among
+/// groups.
+fn aggregates(sql: &[u8]) -> Vec<Vec<u8>> {
+    let all: Vec<Token> = tokens(sql, SqlMode::default()).collect();
+    let text = |t: &Token| sql[t.start..t.end].to_ascii_lowercase();
+    let is = |t: &Token, words: &[&[u8]]| {
+        t.kind == TokenKind::Word && words.contains(&text(t).as_slice())
+    };
+    let count = |word: &[u8]| all.iter().filter(|t| is(t, &[word])).count();
+    let mut names = Vec::new();
+    let choices = count(b"having") + count(b"limit");
+    if count(b"select") != 1 || choices > 0 || !is(&all[0], &[b"select"]) {
+        return names;
+    }
+    let functions: [&[u8]; 5] = [b"count", b"sum", b"avg", b"min", b"max"];
+    // The begin of a column, and where its parentheses closed: once, if it is one call.
+    let (mut begin, mut depth, mut closed) = (1, 0, Vec::new());
+    for (i, token) in all.iter().enumerate().skip(1) {
+        let ends = is(token, &[b"from"]);
+        match token.kind {
+            TokenKind::Open => depth += 1,
+            TokenKind::Close => {
+                depth -= 1;
+                closed.extend((depth == 0).then_some(i));
+            }
+            TokenKind::Comma | TokenKind::Word if depth == 0 && (ends || text(token) == b",") => {
+                let first = &all[begin];
+                if let ([end], true) = (&closed[..], is(first, &functions)) {
+                    let name = match &all[*end + 1..i] {
+                        _ if all[begin + 1].kind != TokenKind::Open => None,
+                        [] => Some(sql[first.start..all[*end].end].to_vec()),
+                        [name] => Some(text(name)),
+                        [word, name] if is(word, &[b"as"]) => Some(text(name)),
+                        _ => None,
+                    };
+                    names.extend(
+                        name.map(|n| n.into_iter().filter(|b| !b"`'\"".contains(b)).collect()),
+                    );
+                }
+                if ends {
+                    break;
+                }
+                (begin, closed) = (i + 1, Vec::new());
+            }
+            _ => {}
+        }
+    }
+    names
+}
+
 fn only_floats_differ(columns: &[Column], x: &[Row], y: &[Row]) -> bool {
     let exact = |at: usize| columns.get(at).is_some_and(|c| c.of != Type::Float);
     let others = |rows: &[Row]| -> Vec<Row> {
@@ -417,6 +485,35 @@ mod tests {
             assert_eq!(what("select a", &a, &answer(&one, rows)), Some(wanted));
         }
         assert_eq!(what("select a", &a, &answer(&[], &[])), Some(What::Columns));
+    }
+
+    #[test]
+    fn a_wrong_aggregate_is_told_from_a_column_of_any_row() {
+        let of = [Type::Exact, Type::Text, Type::Exact];
+        let a = answer(&of, &[&["1", "x", "3"], &["2", "z", "5"]]);
+        let other = answer(&of, &[&["2", "z", "5"], &["1", "y", "3"]]);
+        let wrong = answer(&of, &[&["2", "z", "5"], &["1", "x", "4"]]);
+        for (select, known) in [
+            ("select a.*, count(distinct (b)) as `c2` from t a group by c0", true),
+            ("select c0, c1, sum(b) c2 from t group by c0", true),
+            ("select c0, c1, count(*) + (b) as c2 from t group by c0", false),
+            ("select c0, c1, length(b) as c2 from t group by c0", false),
+            ("select c0, c1, count(*) c2 from t group by c0 having c1 > 'a'", false),
+            ("select c0, c1, count(*) c2 from (select 1) t group by c0", false),
+        ] {
+            assert!(!aggregates_differ(select.as_bytes(), &a, &other), "{select}");
+            assert_eq!(aggregates_differ(select.as_bytes(), &a, &wrong), known, "{select}");
+        }
+        for sql in [
+            &b""[..],
+            b"select",
+            b"select count",
+            b"select count(",
+            b"select ) from",
+            b"select , from",
+        ] {
+            assert!(!aggregates_differ(sql, &a, &wrong));
+        }
     }
 
     #[test]

@@ -15,7 +15,7 @@ use frond_event::{Event, Kind, Sink, Skip as Unread};
 use frond_sqltext::{Dialect, StatementKind};
 
 use crate::answer::Answer;
-use crate::compare::{compare, keys_differ, Verdict, What};
+use crate::compare::{aggregates_differ, compare, keys_differ, Verdict, What};
 use crate::read::read;
 use crate::report::{Difference, Totals};
 use crate::statement::{duty, reads_clock, undetermined, without_limit, Duty, Skip};
@@ -305,8 +305,9 @@ impl<'a> Worker<'a> {
         let late = job.due.map(|due| Instant::now().saturating_duration_since(due));
         let answers = both(&mut session.targets, &job.sql, turn % 2 == 1)?;
         let [a, b] = &answers;
-        if StatementKind::of(&job.sql) == StatementKind::Use && a.error.is_none() {
-            // The statement may have changed the database, so the next one sets it again.
+        let uses = StatementKind::of(&job.sql) == StatementKind::Use;
+        if uses && (a.error.is_none() || b.error.is_none()) {
+            // The statement may have changed the database of one server, so the next one sets it again.
             session.db.clear();
         }
         // The read-only session refuses statements that would write (RP1).
@@ -430,13 +431,11 @@ fn doubted(
         let refused = |answer: &Answer| {
             answer.error.as_ref().is_some_and(|(code, _)| matches!(code, 1055 | 1140))
         };
-        if both(targets, &full, true)?.iter().any(refused) {
+        let [a, b] = answers;
+        if both(targets, &full, true)?.iter().any(refused) && !aggregates_differ(&job.sql, a, b) {
             return Ok(Verdict::Undetermined("a column of no group: any of its rows may show it"));
         }
-        let whole = without_limit(&job.sql).filter(|_| {
-            let [a, b] = answers;
-            !keys_differ(&job.sql, a, b)
-        });
+        let whole = without_limit(&job.sql).filter(|_| !keys_differ(&job.sql, a, b));
         if let Some(whole) = whole {
             let mut timed = both(targets, &[TIMED, &whole].concat(), true)?;
             if timed.iter().any(|answer| matches!(answer.error, Some((1064, _)))) {

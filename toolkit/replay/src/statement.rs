@@ -26,6 +26,7 @@ pub enum Skip {
     NoValues,
     OtherDatabase,
     NotText,
+    CharacterSet,
     Closes,
 }
 
@@ -41,6 +42,7 @@ impl Skip {
             Skip::NoValues => "its values are not in the log, or it is cut there",
             Skip::OtherDatabase => "of another database",
             Skip::NotText => "its bytes are not UTF-8",
+            Skip::CharacterSet => "sets a character set in which part of a letter may be a quote",
             Skip::Closes => "commands of the protocol that are no statements",
         }
     }
@@ -58,10 +60,11 @@ pub fn duty(event: &Event<'_>, writes: bool) -> Duty {
     // The session's sql_mode is not known, and it decides where strings end: what any mode forbids is not run.
     let mut found = MODES.map(|(ansi_quotes, no_backslash_escapes)| {
         let mode = SqlMode { ansi_quotes, no_backslash_escapes };
-        let words = Words::of_in(event.sql, mode);
-        match event.kind == Kind::Execute && words.parameters {
-            true => Duty::Skip(Skip::NoValues),
-            false => duty_of(StatementKind::of_in(event.sql, mode), &words, writes),
+        let (kind, words) = (StatementKind::of_in(event.sql, mode), Words::of_in(event.sql, mode));
+        match kind {
+            _ if event.kind == Kind::Execute && words.parameters => Duty::Skip(Skip::NoValues),
+            StatementKind::Set if !keeps_quotes(event.sql, mode) => Duty::Skip(Skip::CharacterSet),
+            _ => duty_of(kind, &words, writes),
         }
     });
     // Stable: of what is forbidden, the first mode's reason is told.
@@ -121,6 +124,26 @@ fn duty_of(kind: StatementKind, words: &Words<'_>, writes: bool) -> Duty {
     }
 }
 
+/// Whether the server reads strings as this program does after a SET. In other character sets than these, the second byte of a
+/// letter may be a backslash.
+fn keeps_quotes(sql: &[u8], mode: SqlMode) -> bool {
+    const SAFE: [&[u8]; 6] = [b"utf8", b"utf8mb3", b"utf8mb4", b"latin1", b"ascii", b"binary"];
+    // The server's version decides whether an executable comment is read.
+    let is_commented = sql.windows(2).any(|two| two == b"/*");
+    let all: Vec<Vec<u8>> = tokens(sql, mode).map(|t| bare(&sql[t.start..t.end])).collect();
+    (0..all.len()).all(|at| {
+        let value = match all[at].as_slice() {
+            b"names" | b"charset" => at + 1,
+            name if name == b"character" || name.ends_with(b"character_set_client") => at + 2,
+            _ => return true,
+        };
+        let is_whole = |next: &Vec<u8>| [&b","[..], b";", b"collate"].contains(&next.as_slice());
+        !is_commented
+            && all.get(value).is_some_and(|name| SAFE.contains(&name.as_slice()))
+            && all.get(value + 1).is_none_or(is_whole)
+    })
+}
+
 /// The dot may be a token of its own.
 fn is_global(variable: &[u8]) -> bool {
     let bare = bare(variable);
@@ -129,7 +152,7 @@ fn is_global(variable: &[u8]) -> bool {
 
 /// A name in lower case without its quotes.
 fn bare(name: &[u8]) -> Vec<u8> {
-    let quotes = |b: &u8| matches!(b, b'`' | b'"');
+    let quotes = |b: &u8| matches!(b, b'`' | b'"' | b'\'');
     name.iter().filter(|b| !quotes(b)).map(u8::to_ascii_lowercase).collect()
 }
 
@@ -473,6 +496,12 @@ mod tests {
                 Duty::Run,
             ),
             ("select 'it\\'s', \"it's\"", Duty::Run, Duty::Run),
+            (
+                "set names 'utf8mb4' collate 'utf8mb4_bin', sql_mode = 'A,B'",
+                Duty::Session,
+                Duty::Session,
+            ),
+            ("set @@character_set_client = latin1;", Duty::Session, Duty::Session),
             ("start transaction read write", Duty::Skip(MayWrite), Duty::Session),
             ("begin", Duty::Session, Duty::Session),
             ("call p()", Duty::Skip(MayWrite), Duty::Run),
@@ -490,6 +519,23 @@ mod tests {
         ] {
             assert_eq!(of(sql, false), read_only, "{sql}");
             assert_eq!(of(sql, true), writing, "{sql}");
+        }
+        // In gbk the last byte of the euro sign and the backslash are one letter, so this would be several statements.
+        let hidden = "select '\u{20ac}\\', '\\'' '\u{20ac}\\'; drop table t; -- '";
+        assert_eq!(of(hidden, false), Duty::Run);
+        for sql in [
+            "set names gbk",
+            "SET CHARACTER SET 'sjis'",
+            "set charset big5",
+            "set names 'gb\\k'",
+            "set names utf8, @@session.character_set_client = gb18030",
+            "set `character_set_client` = 'binary' + 28",
+            "set character_set_client = @a",
+            "set names default",
+            "/*!40101 set names gbk */",
+            "set character_set_client = 'binary' /*!990000 , @a = */ + 28",
+        ] {
+            assert_eq!(of(sql, false), Duty::Skip(CharacterSet), "{sql}");
         }
     }
 

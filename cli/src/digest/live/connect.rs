@@ -5,13 +5,18 @@
 //! - LC1. A password is never printed: not in messages, not in `Debug`.
 //! - LC2. Rows are passed on as they arrive; a result is never whole in memory.
 //! - LC3. The session's time zone is UTC and its results are bytes as the server has them.
+//! - LC4. After an error that is not the server's, such as a timeout, the connection takes no further query: the late answer
+//!   would be read as the next one's.
 //!
 //! No TLS: statements and answers are sent over the network unencrypted. For a remote server use an
 //! SSH tunnel.
 
+use std::error::Error;
 use std::io::{BufRead, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use frond_digest::live::Row;
@@ -35,8 +40,8 @@ const PORT: u16 = 3306;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Timeout of a query.
 const READ_TIMEOUT: Duration = Duration::from_secs(300);
-/// The same for programs that take samples: they have to say soon that a server hangs. Twice this is less than the usual
-/// time limit of a scrape.
+/// The same for programs that take samples, and for connecting as a whole: they have to say soon that a server hangs. Twice
+/// this is less than the usual time limit of a scrape.
 const SAMPLE_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// Where the server is.
@@ -78,6 +83,8 @@ pub struct Server {
     pub mariadb: bool,
     /// A result was not read to its end: no further query is possible.
     abandoned: bool,
+    /// The connection failed (LC4).
+    pub lost: bool,
 }
 
 /// Settings from the environment.
@@ -147,18 +154,23 @@ impl Server {
             Some(file) => Some(first_line(file)?),
             None => here.password.or(defaults.password),
         };
+        let within = patience.map_or(CONNECT_TIMEOUT, |patience| patience.min(CONNECT_TIMEOUT));
         let opts = OptsBuilder::new()
             .user(Some(&user))
             .pass(password)
             .prefer_socket(false)
             .stmt_cache_size(0)
-            .tcp_connect_timeout(Some(CONNECT_TIMEOUT))
+            .tcp_connect_timeout(Some(within))
             .read_timeout(patience);
         let opts = match &way {
             Way::Socket(path) => opts.socket(Some(path.to_string_lossy())),
             Way::Tcp(host, port) => opts.ip_or_hostname(Some(host)).tcp_port(*port),
         };
-        let conn = Conn::new(opts).map_err(|e| cannot_connect(&e, &way, &user))?;
+        let conn = match patience {
+            Some(SAMPLE_TIMEOUT) => connect_within(opts, within),
+            _ => Conn::new(opts),
+        };
+        let conn = conn.map_err(|e| cannot_connect(&e, &way, &user, within))?;
         let mut server = Server {
             conn,
             needs,
@@ -167,6 +179,7 @@ impl Server {
             name: String::new(),
             mariadb: false,
             abandoned: false,
+            lost: false,
         };
         server.own = u64::from(server.conn.connection_id());
         server.run("SET time_zone = '+00:00', character_set_results = NULL")?;
@@ -174,8 +187,10 @@ impl Server {
         server.mariadb = version.contains("MariaDB");
         server.name = format!("{version} at {way}");
         // The queries of this program must not appear in the slow log that it reads.
-        let _ = server.run("SET SESSION slow_query_log = 0");
-        Ok(server)
+        match server.run("SET SESSION slow_query_log = 0") {
+            Err(e) if server.lost => Err(e),
+            _ => Ok(server),
+        }
     }
 
     /// The client, for statements whose results are compared as they are.
@@ -185,7 +200,7 @@ impl Server {
 
     /// A statement without a result.
     pub fn run(&mut self, sql: &str) -> Outcome<()> {
-        self.conn.query_drop(sql).map_err(|e| self.failure(&e))
+        self.rows(sql, &mut |_| true)
     }
 
     /// The first value of the first row; `None` if there is none or it is NULL.
@@ -201,8 +216,7 @@ impl Server {
 
     /// The rows of a query, one after the other, until `each` returns false.
     pub fn rows(&mut self, sql: &str, each: &mut dyn FnMut(&Row<'_>) -> bool) -> Outcome<()> {
-        let result = self.rows_or_error(sql, each);
-        result.map_err(|e| self.failure(&e))
+        self.ask(sql, &mut |_, row| each(row))
     }
 
     /// All rows of a query, one after the other.
@@ -213,15 +227,26 @@ impl Server {
         })
     }
 
-    /// As `rows`, with the client's error.
+    /// As `rows`; `each` gets the columns' names, too.
+    fn ask(&mut self, sql: &str, each: &mut dyn FnMut(&[String], &Row<'_>) -> bool) -> Outcome<()> {
+        assert!(!self.abandoned, "a connection is not used after a result was left unread");
+        if self.lost {
+            return Err(Failure::NoAnswer(format!("the connection to {} failed", self.name)));
+        }
+        let result = self.rows_or_error(sql, each);
+        result.map_err(|e| self.failure(&e))
+    }
+
+    /// As `ask`, with the client's error.
     #[allow(clippy::while_let_on_iterator)] // A `for` would own what may have to be left unread.
     fn rows_or_error(
         &mut self,
         sql: &str,
-        each: &mut dyn FnMut(&Row<'_>) -> bool,
+        each: &mut dyn FnMut(&[String], &Row<'_>) -> bool,
     ) -> Result<(), mysql::Error> {
-        assert!(!self.abandoned, "a connection is not used after a result was left unread");
         let mut result = self.conn.query_iter(sql)?;
+        let name = |column: &mysql::Column| column.name_str().into_owned();
+        let names: Vec<String> = result.columns().as_ref().iter().map(name).collect();
         while let Some(row) = result.next() {
             let values = row?.unwrap_raw();
             let row: Vec<Option<&[u8]>> = values
@@ -231,7 +256,7 @@ impl Server {
                     _ => None,
                 })
                 .collect();
-            if !each(&row) {
+            if !each(&names, &row) {
                 // Dropping it would read the rest of the result, perhaps gigabytes; the connection ends with the
                 // program.
                 std::mem::forget(result);
@@ -248,24 +273,10 @@ impl Server {
         sql: &str,
         each: &mut dyn FnMut(&[String], &Row<'_>),
     ) -> Outcome<()> {
-        let result = self.conn.query_iter(sql).and_then(|result| {
-            let columns = result.columns();
-            let names: Vec<String> =
-                columns.as_ref().iter().map(|column| column.name_str().into_owned()).collect();
-            for row in result {
-                let values = row?.unwrap_raw();
-                let row: Vec<Option<&[u8]>> = values
-                    .iter()
-                    .map(|value| match value {
-                        Some(Value::Bytes(bytes)) => Some(bytes.as_slice()),
-                        _ => None,
-                    })
-                    .collect();
-                each(&names, &row);
-            }
-            Ok(())
-        });
-        result.map_err(|e| self.failure(&e))
+        self.ask(sql, &mut |names, row| {
+            each(names, row);
+            true
+        })
     }
 
     /// Names of a table's columns, in capitals; none if the table is missing or may not be seen.
@@ -280,9 +291,14 @@ impl Server {
     }
 
     /// The message for an error, with advice.
-    fn failure(&self, error: &mysql::Error) -> Failure {
+    fn failure(&mut self, error: &mysql::Error) -> Failure {
         let mysql::Error::MySqlError(server) = error else {
-            return Failure::Request(format!("the connection to {} failed: {error}", self.name));
+            self.lost = true;
+            let failed = format!("the connection to {} failed", self.name);
+            return match is_late(error) {
+                true => Failure::NoAnswer(format!("{failed}: no answer in time")),
+                false => Failure::Request(format!("{failed}: {error}")),
+            };
         };
         let advice = match server.code {
             // A privilege on a table, on a column or of a kind is missing.
@@ -313,7 +329,44 @@ pub fn grant(what: &str, user: &str) -> String {
 /// Advice for when no server answers.
 const THERE: &str = "; is the server running, and there? See --socket and --host";
 
-fn cannot_connect(error: &mysql::Error, way: &Way, user: &str) -> Failure {
+/// Connects within `time`. Connecting to a socket has no limit of its own: it waits while the queue of a stopped server is
+/// full. So a thread does it; never two at a time, because each would take a place in the queue.
+fn connect_within(opts: OptsBuilder, time: Duration) -> Result<Conn, mysql::Error> {
+    static CONNECTING: AtomicBool = AtomicBool::new(false);
+    let late = || Err(mysql::Error::DriverError(DriverError::ConnectTimeout));
+    if CONNECTING.swap(true, Ordering::Relaxed) {
+        return late();
+    }
+    let (send, receive) = channel();
+    #[allow(clippy::disallowed_methods)] // This thread is none of the engine's.
+    std::thread::spawn(move || {
+        let made = Conn::new(opts);
+        CONNECTING.store(false, Ordering::Relaxed);
+        // If nobody waits any more, the connection ends here.
+        let _ = send.send(made);
+    });
+    receive.recv_timeout(time).unwrap_or_else(|_| late())
+}
+
+/// Whether the server did not answer in time.
+fn is_late(error: &mysql::Error) -> bool {
+    let io = match error {
+        mysql::Error::IoError(e) => Some(e),
+        mysql::Error::CodecError(e) => e.source().and_then(|e| e.downcast_ref()),
+        mysql::Error::DriverError(DriverError::ConnectTimeout) => return true,
+        _ => None,
+    };
+    io.is_some_and(|e: &std::io::Error| {
+        matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
+    })
+}
+
+fn cannot_connect(error: &mysql::Error, way: &Way, user: &str, within: Duration) -> Failure {
+    if is_late(error) {
+        let within = within.as_secs();
+        let what = format!("cannot connect to {way}: no answer within {within} seconds{THERE}");
+        return Failure::NoAnswer(what);
+    }
     let advice = match error {
         mysql::Error::MySqlError(e) if matches!(e.code, 1045 | 1698) => {
             format!(
@@ -331,9 +384,6 @@ fn cannot_connect(error: &mysql::Error, way: &Way, user: &str) -> Failure {
                 ErrorKind::PermissionDenied => "this account may not use the socket".into(),
                 _ => format!("{what}{THERE}"),
             }
-        }
-        mysql::Error::DriverError(DriverError::ConnectTimeout) => {
-            format!("no answer within {} seconds{THERE}", CONNECT_TIMEOUT.as_secs())
         }
         other => other.to_string(),
     };
@@ -376,4 +426,75 @@ fn first_line(file: &Path) -> Outcome<String> {
         std::io::BufReader::new(open).read_line(&mut line).map_err(fail)?;
     }
     Ok(line.trim_end_matches(['\r', '\n']).to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write};
+    use std::os::unix::net::{UnixListener, UnixStream};
+
+    /// The content of a packet of the protocol; `None`: the client has gone.
+    fn read(from: &mut UnixStream) -> Option<Vec<u8>> {
+        let mut head = [0; 4];
+        from.read_exact(&mut head).ok()?;
+        let mut content = vec![0; usize::from(head[0]) + 256 * usize::from(head[1])];
+        from.read_exact(&mut content).ok()?;
+        Some(content)
+    }
+
+    fn write(to: &mut UnixStream, number: u8, content: &[u8]) {
+        let _ = to.write_all(&[&[content.len() as u8, 0, 0, number], content].concat());
+    }
+
+    /// A server that has one number, and answers SLOW late.
+    #[allow(clippy::disallowed_methods)] // Threads of a test.
+    fn serve(listener: UnixListener) {
+        const OK: [u8; 7] = [0, 0, 0, 2, 0, 0, 0];
+        std::thread::spawn(move || {
+            let (mut client, _) = listener.accept().unwrap();
+            let greeting: [&[u8]; 4] = [
+                b"\x0a10.11.6-MariaDB\0\x07\0\0\0abcdefgh\0\x01\x82\x21\x02\0\x08\0\x15",
+                &[0; 10],
+                b"abcdefghijkl\0",
+                b"mysql_native_password\0",
+            ];
+            write(&mut client, 0, &greeting.concat());
+            read(&mut client);
+            write(&mut client, 2, &OK);
+            while let Some(command) = read(&mut client) {
+                if command.ends_with(b"SLOW") {
+                    std::thread::sleep(Duration::from_millis(1500));
+                }
+                if !command.starts_with(b"\x03SELECT") {
+                    write(&mut client, 1, &OK);
+                    continue;
+                }
+                let column = b"\x03def\0\0\0\x01a\0\x0c\x21\0\xff\0\0\0\xfd\0\0\0\0\0";
+                let end = [0xfe, 0, 0, 2, 0];
+                let packets: [&[u8]; 5] = [b"\x01", column, &end, b"\x0816777216", &end];
+                for (number, content) in packets.iter().enumerate() {
+                    write(&mut client, number as u8 + 1, content);
+                }
+            }
+        });
+    }
+
+    #[test]
+    fn a_late_answer_is_not_read_as_that_of_the_next_query() {
+        let dir = tempfile::tempdir().unwrap();
+        let socket = dir.path().join("s");
+        serve(UnixListener::bind(&socket).unwrap());
+        let args = ConnectionArgs {
+            socket: Some(socket),
+            user: Some("me".into()),
+            no_defaults: true,
+            ..ConnectionArgs::default()
+        };
+        let patience = Some(Duration::from_secs(1));
+        let mut server = Server::open(&args, None, "nothing", patience).unwrap();
+        server.run("FINE").unwrap();
+        assert!(matches!(server.run("SLOW"), Err(Failure::NoAnswer(_))));
+        assert!(server.lost && server.run("FINE").is_err(), "LC4");
+    }
 }

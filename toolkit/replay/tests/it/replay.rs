@@ -154,6 +154,23 @@ fn a_statement_is_not_run_in_another_database_than_its_own() {
     assert_eq!((totals.run, totals.same, totals.errors, sent.len()), (2, 2, [2, 2], 4));
 }
 
+#[test]
+fn after_a_use_that_failed_on_one_server_both_are_in_the_same_database() {
+    let text = log(&[(1, 0, "use other"), (1, 0, "select a from t")]);
+    for failing in [0, 1] {
+        let answers = move |server: usize, sql: &str, _: u64| match sql == "use other" {
+            true if server == failing => Answer::failed(1049, "unknown database".into()),
+            _ => rows(&[]),
+        };
+        let (_, sent) = replay(&text, &Settings::default(), Box::new(answers), u64::MAX);
+        let sent = sent.lock().unwrap();
+        for side in [0, 1] {
+            let of: Vec<&str> = sent.iter().filter(|s| s.0 == side).map(|s| s.2.as_str()).collect();
+            assert_eq!(of, ["use shop", "use other", "use shop", "select a from t"], "{failing}");
+        }
+    }
+}
+
 const TIMED: &str = "SET STATEMENT max_statement_time = 60 FOR ";
 
 #[test]
@@ -166,12 +183,15 @@ fn a_wrong_row_is_found_and_what_sql_does_not_determine_is_not_called_wrong() {
         (1, 0, "select a from busy"),
         (1, 0, "select a from t order by a limit 1"),
         (1, 0, "select a from g group by b"),
+        (1, 0, "select count(*) as a from h group by b"),
     ]);
     let answers = |server: usize, sql: &str, calls: u64| match sql.trim().trim_start_matches(TIMED)
     {
         "select a from t order by a limit 1" => rows(&[if server == 0 { "1" } else { "2" }]),
         "select a from t order by a" => rows(&["1", "2"]),
-        "select a from g group by b" => rows(&[if server == 0 { "1" } else { "2" }]),
+        "select a from g group by b" | "select count(*) as a from h group by b" => {
+            rows(&[if server == 0 { "1" } else { "2" }])
+        }
         sql if sql.contains("ONLY_FULL_GROUP_BY") && sql.contains("group by") => {
             Answer::failed(1055, "not in GROUP BY".into())
         }
@@ -191,9 +211,10 @@ fn a_wrong_row_is_found_and_what_sql_does_not_determine_is_not_called_wrong() {
         "select a from t where b = 1",
         "select a from u limit 1",
         "select a from t order by a limit 1",
+        "select count(*) as a from h group by b",
     ];
     assert_eq!(found, wanted);
-    assert_eq!((report.different, report.undetermined.len()), (3, 4), "{:?}", report.undetermined);
+    assert_eq!((report.different, report.undetermined.len()), (4, 4), "{:?}", report.undetermined);
     let mut text = Vec::new();
     report.write_text(&mut text).unwrap();
     let text = String::from_utf8(text).unwrap();
