@@ -18,7 +18,7 @@ use super::key::Key;
 use super::log::{self, Segment};
 use super::manifest::{hex, sum, Block, Manifest, Piece, PlainFile, TableFile};
 use super::pack::{Frames, Head, Out, Packer};
-use super::parallel::{bypasses_cache, extents, Range, To};
+use super::parallel::{extents, Range, To};
 use super::private::Work;
 use super::server::{Session, FROND};
 use super::store::{self, Store, PACK, PART};
@@ -375,8 +375,7 @@ fn table(
 ) -> Outcome<std::result::Result<TableFile, String>> {
     let mut copied = plan.copied;
     let path = from.join(copied.file_name());
-    let direct = bypasses_cache(&plan.extents);
-    let source = copy::open(&path, OpenHow { direct, ..OpenHow::READ })?;
+    let source = copy::open(&path, OpenHow::READ)?;
     let to = into.open(&format!("frond/{}", copied.file_name()))?;
     let cannot = |e| Failure::Request(format!("copying {} to the backup: {e}", path.display()));
     to.write(&plan.file.front, 0).map_err(cannot)?;
@@ -389,8 +388,6 @@ fn table(
         copied.blocks[*at].3 = hex(sum);
     }
     if let Some(shared) = plan.newest_shared {
-        // Through another handle (DX1).
-        let source = copy::open(&path, OpenHow::READ)?;
         if let Err(what) = same_bytes(&*source, shared, meter).map_err(cannot)? {
             return Ok(Err(format!("{}: {what}", copied.shown())));
         }

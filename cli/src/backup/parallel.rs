@@ -3,8 +3,8 @@
 //! - DX1. A file is opened for direct transfers only if [`bypasses_cache`] says so of its extents, and nothing else of it is read
 //!   or written through that handle but [`To::write`].
 //!
-//! Direct, because what passes through the system's cache is copied twice, which took three quarters of a backup's processor time
-//! beside a busy server, and pushes out of the cache what others need. The server's own table files are not in it either.
+//! A restore transfers directly: nothing else uses the device then. A backup goes through the system's cache, although each byte is then
+//! copied twice: direct transfers took less processor time, but left the server's syncs less of the device (docs/benchmarks.md).
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
