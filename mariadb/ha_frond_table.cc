@@ -282,9 +282,11 @@ int ha_frond::close() {
 handler *ha_frond::clone(const char *, MEM_ROOT *mem_root) {
     handler *copy = handler::clone(name_.c_str(), mem_root);
     if (copy) {
-        // store_lock() is not called for clones.
+        // store_lock() is not called for clones, and index merges lock theirs for reading, also where they look for the rows of an
+        // UPDATE or DELETE. Without locks these would be the rows of a snapshot, to be read again without them: one that somebody
+        // has deleted since would be an error instead of no match, and one that came since would be missed.
         ha_frond *frond = static_cast<ha_frond *>(copy);
-        frond->read_lock_ = read_lock_;
+        frond->read_lock_ = lock_ != FROND_LOCK_NONE ? lock_ : read_lock_;
         frond->read_wait_ = read_wait_;
     }
     return copy;

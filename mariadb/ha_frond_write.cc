@@ -23,6 +23,10 @@ int ha_frond::write_row(const uchar *record) {
     frond_txn *txn;
     if (const int error = transaction(&txn))
         return error;
+    // Where a statement that is repeated passes over a row without a parent, it has read that there is none. Statements that only
+    // insert have no scan that would see to it.
+    if (unlikely(repeats_ != Frond_repeats::NO) && !bulk_ && !foreigns().of.empty())
+        lock_for_repetition(txn);
     uint32_t index = 0;
     const int rc = frond_row_insert(txn, rows_, record, write_flags_, &index);
     if (unlikely(rc))

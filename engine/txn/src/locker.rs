@@ -297,7 +297,7 @@ impl Locker {
 
     /// A lock that is new, in slot `slot`.
     pub(crate) fn remember(&mut self, shard: usize, slot: u32, at: usize, row: bool) {
-        self.serial = self.serial.checked_add(1).expect("fewer than 2^32 locks per transaction");
+        self.next_serial();
         self.held.push(Held {
             serial: self.serial,
             slot,
@@ -306,6 +306,17 @@ impl Locker {
             is_tree: !row,
         });
         self.owner.set_locks(self.held.len());
+    }
+
+    /// Numbers are used up by locks that are given back, too: a scan may take and give back more than there are. Then the locks
+    /// that are held are numbered anew, and stay.
+    fn next_serial(&mut self) {
+        if self.serial == u32::MAX {
+            self.loose.clear();
+            (1..).zip(&mut self.held).for_each(|(n, h)| h.serial = n);
+            self.serial = u32::try_from(self.held.len()).expect("slots of locks have 32 bits");
+        }
+        self.serial += 1;
     }
 
     /// Slot `slot`, which this owner holds, was requested again: its lock is not loose any more.
@@ -443,5 +454,34 @@ impl Drop for Locker {
         }
         self.release_all();
         self.table.forget_owner(self.owner.id);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::LockOptions;
+
+    #[test]
+    fn more_locks_may_be_given_back_than_there_are_numbers() {
+        let table = LockTable::new(LockOptions::default());
+        let mut locker = table.locker(TxnId(1));
+        let tree = TreeId { table: frond_base::TableId(7), index: 0 };
+        let lock = |locker: &mut Locker, key: &[u8]| {
+            locker.lock(tree, key, RowMode::X, Wait::NoWait).unwrap();
+            locker.loosen()
+        };
+        let kept = lock(&mut locker, b"kept");
+        locker.serial = u32::MAX - 1;
+        let last = lock(&mut locker, b"last");
+        let next = lock(&mut locker, b"next");
+        // Those from before stay until the end.
+        assert!(!locker.give_back(last) && !locker.give_back(kept));
+        assert!(locker.give_back(next) && !locker.give_back(next));
+        let again = lock(&mut locker, b"next");
+        assert!(locker.give_back(again));
+        assert_eq!(locker.held(), 3, "the tree and two rows");
+        drop(locker);
+        assert_eq!((table.lock_count(), table.memory_bytes()), (0, 0));
     }
 }

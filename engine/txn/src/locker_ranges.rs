@@ -20,16 +20,14 @@ impl LockTable {
     }
 
     /// Grants a writer's lock on `range` to an owner that is not running, whatever locks others
-    /// hold: it wrote there before they came. False when it has it already.
-    pub fn impose(&self, owner: &OwnerHandle, tree: TreeId, range: KeyRange) -> bool {
+    /// hold: it wrote there before they came. Readers that hold a part of the range wait for it when they ask again.
+    pub fn impose(&self, owner: &OwnerHandle, tree: TreeId, range: KeyRange) {
         self.change_ranges(|ranges| {
-            let is_new = !ranges.is_held(tree, owner.id(), &range, LockMode::IX);
-            if is_new {
+            if !ranges.is_held(tree, owner.id(), &range, LockMode::IX) {
                 ranges.add(tree, &owner.0, range, LockMode::IX, true);
                 ranges.overtake(tree);
             }
-            is_new
-        })
+        });
     }
 
     pub(crate) fn change_ranges<R>(&self, change: impl FnOnce(&mut RangeTable) -> R) -> R {
@@ -62,22 +60,21 @@ impl LockTable {
 impl Locker {
     /// Locks `range` of `tree` as a reader. Errors as [`Locker::lock`].
     ///
-    /// [`Granted::New`] also when a lock that the owner has was made larger. With `again`, waits for others that
-    /// came to have a part of the range although this owner holds it ([`LockTable::impose`]).
+    /// [`Granted::New`] also when a lock that the owner has was made larger, and when it waited for others that came to
+    /// have a part of the range although this owner holds it ([`LockTable::impose`]).
     pub fn lock_range(
         &mut self,
         tree: TreeId,
         range: KeyRange,
         mode: RowMode,
-        again: bool,
         wait: Wait,
     ) -> Result<Granted> {
-        self.request_range(tree, range, mode.into(), again, wait)
+        self.request_range(tree, range, mode.into(), wait)
     }
 
     /// Locks `range` of `tree` as a writer: no reader has it, or gets it before this owner ends.
     pub fn lock_written(&mut self, tree: TreeId, range: KeyRange, wait: Wait) -> Result<Granted> {
-        self.request_range(tree, range, LockMode::IX, false, wait)
+        self.request_range(tree, range, LockMode::IX, wait)
     }
 
     fn request_range(
@@ -85,18 +82,22 @@ impl Locker {
         tree: TreeId,
         range: KeyRange,
         mode: LockMode,
-        again: bool,
         wait: Wait,
     ) -> Result<Granted> {
         assert!(!range.is_empty(), "a range without keys is locked");
         let table = Arc::clone(&self.table);
         let id = self.owner.id;
         let mut ranges = table.ranges.lock();
-        if !again && ranges.is_held(tree, id, &range, mode) {
+        let is_held = ranges.is_held(tree, id, &range, mode);
+        // A writer with an imposed lock does not wait for the readers, which wait for it.
+        if is_held && mode == LockMode::IX {
             return Ok(Granted::AlreadyHeld);
         }
         if ranges.blockers(tree, id, &range, mode).is_empty() {
-            return self.add_range(&mut ranges, tree, range, mode);
+            return match is_held {
+                true => Ok(Granted::AlreadyHeld),
+                false => self.add_range(&mut ranges, tree, range, mode),
+            };
         }
         drop(ranges);
         let Wait::Block(timeout) = wait else {

@@ -124,7 +124,7 @@ impl Core {
         writes.put(system.tree(0).id(), &statistics_key(table.id()), &current.encode());
         let end = self.commit_definition(&mut writes, &[system], Claim::Ordinary)?;
         let statistics = Some(KeyStatistics::clone(&current));
-        self.names.write().apply(CatalogRow::Statistics { table: table.id(), statistics })?;
+        self.names.write().apply(CatalogRow::Statistics { table: table.id(), statistics });
         sampled.saved(number);
         Ok(end)
     }

@@ -240,7 +240,7 @@ impl Core {
             for index in next.indexes.iter().skip(table.trees().len()) {
                 table.add_tree(self.new_tree(table, index));
             }
-            self.put_definition(table, next, ForeignChange::default())?;
+            self.put_definition(table, next, ForeignChange::default());
             alter.building = Some(Arc::new(building));
             let snapshot = self.new_snapshot();
             (alter.at, alter.snapshot) = (snapshot.at(), Some(snapshot));
@@ -308,15 +308,14 @@ impl Core {
         self.commit_definitions(&puts, &deletes, None, claim)
     }
 
-    /// The record is durable.
-    fn put_definition(&self, table: &Table, def: TableDef, foreigns: ForeignChange) -> Result<()> {
+    /// The record is durable, so this cannot fail.
+    fn put_definition(&self, table: &Table, def: TableDef, foreigns: ForeignChange) {
         let (name, definition) = (def.name.clone(), Some(def.clone()));
         let mut names = self.names.write();
-        names.apply(CatalogRow::Table { name, definition })?;
+        names.apply(CatalogRow::Table { name, definition });
         table.set_def(def);
         // Plans that were made from the old definition are out of date.
         self.change_foreigns(&mut names, foreigns, &[&table.def().name]);
-        Ok(())
     }
 
     /// An empty tree, the next one of the table, whose index is being built.
@@ -340,10 +339,10 @@ impl Core {
             self.replace_definitions(&[(&next, &ForeignChange::default())], Claim::Freeing)?;
             let table = self.tables.read().get(&def.id).cloned();
             match table {
-                Some(table) => self.put_definition(&table, next, ForeignChange::default())?,
+                Some(table) => self.put_definition(&table, next, ForeignChange::default()),
                 None => {
                     let (name, definition) = (next.name.clone(), Some(next));
-                    self.names.write().apply(CatalogRow::Table { name, definition })?;
+                    self.names.write().apply(CatalogRow::Table { name, definition });
                 }
             }
             self.messages.say(2, &format!("table '{}': an unfinished index was dropped", def.name));
@@ -439,7 +438,7 @@ impl Alter {
         core.replace_definitions(&both, claim)?;
         alters.iter_mut().for_each(|alter| alter.done = true);
         for (alter, (def, foreigns)) in alters.iter().zip(next) {
-            alter.put_in_force(def, foreigns)?;
+            alter.put_in_force(def, foreigns);
         }
         Ok(None)
     }
@@ -463,18 +462,17 @@ impl Alter {
         Ok((next, foreigns))
     }
 
-    /// The record is durable.
-    fn put_in_force(&self, def: TableDef, foreigns: ForeignChange) -> Result<()> {
+    /// The record is durable, so this cannot fail.
+    fn put_in_force(&self, def: TableDef, foreigns: ForeignChange) {
         for new in &self.new {
             let slot = self.table.slot(new.tree);
             slot.watch(false);
             slot.tree.set_building(false);
             slot.oldest_snapshot.fetch_max(self.at, Ordering::AcqRel);
         }
-        self.core.put_definition(&self.table, def, foreigns)?;
+        self.core.put_definition(&self.table, def, foreigns);
         self.core.ledger.note_all(&self.table);
         self.core.clear_dropped_later(&self.table);
-        Ok(())
     }
 
     /// Takes back what was begun.
@@ -486,7 +484,7 @@ impl Alter {
         drop_building(&mut next);
         // If this fails, the entries go on being written until the next start, or the next change.
         core.replace_definitions(&[(&next, &ForeignChange::default())], Claim::Freeing)?;
-        core.put_definition(&self.table, next, ForeignChange::default())?;
+        core.put_definition(&self.table, next, ForeignChange::default());
         core.ledger.note_all(&self.table);
         core.clear_dropped_later(&self.table);
         Ok(())

@@ -164,8 +164,8 @@ impl Core {
             return Err(e);
         }
         let mut names = self.names.write();
-        names.apply(CatalogRow::NextTable(next))?;
-        names.apply(CatalogRow::Table { name: def.name.clone(), definition: Some(def) })?;
+        names.apply(CatalogRow::NextTable(next));
+        names.apply(CatalogRow::Table { name: def.name.clone(), definition: Some(def) });
         self.change_foreigns(&mut names, change, &[&table.def().name]);
         drop(names);
         Ok(table)
@@ -207,8 +207,8 @@ impl Core {
         deletes.extend(self.key_of_statistics(def.id));
         self.commit_definitions(&[], &deletes, None, Claim::Freeing)?;
         let mut names = self.names.write();
-        names.apply(CatalogRow::Table { name: name.to_owned(), definition: None })?;
-        names.apply(CatalogRow::Statistics { table: def.id, statistics: None })?;
+        names.apply(CatalogRow::Table { name: name.to_owned(), definition: None });
+        names.apply(CatalogRow::Statistics { table: def.id, statistics: None });
         self.change_foreigns(&mut names, change, &[name]);
         drop(names);
         self.retire_table(def.id);
@@ -259,8 +259,8 @@ impl Core {
         deletes.push(table_key(from));
         self.commit_definitions(&puts, &deletes, None, Claim::Ordinary)?;
         let mut names = self.names.write();
-        names.apply(CatalogRow::Table { name: from.to_owned(), definition: None })?;
-        names.apply(CatalogRow::Table { name: to.to_owned(), definition: Some(new.clone()) })?;
+        names.apply(CatalogRow::Table { name: from.to_owned(), definition: None });
+        names.apply(CatalogRow::Table { name: to.to_owned(), definition: Some(new.clone()) });
         self.change_foreigns(&mut names, change, &[from, to]);
         drop(names);
         if let Some(table) = self.tables.read().get(&new.id) {
@@ -304,9 +304,9 @@ impl Core {
             return Err(e);
         }
         let mut names = self.names.write();
-        names.apply(CatalogRow::NextTable(next))?;
-        names.apply(CatalogRow::Table { name: name.to_owned(), definition: Some(new) })?;
-        names.apply(CatalogRow::Statistics { table: old.id, statistics: None })?;
+        names.apply(CatalogRow::NextTable(next));
+        names.apply(CatalogRow::Table { name: name.to_owned(), definition: Some(new) });
+        names.apply(CatalogRow::Statistics { table: old.id, statistics: None });
         self.change_foreigns(&mut names, ForeignChange::default(), &[name]);
         drop(names);
         self.retire_table(old.id);
@@ -327,7 +327,7 @@ impl Core {
         puts.push((table_key(name), new.encode()));
         self.commit_definitions(&puts, &change.deletes(), None, Claim::Ordinary)?;
         let mut names = self.names.write();
-        names.apply(CatalogRow::Table { name: name.to_owned(), definition: Some(new.clone()) })?;
+        names.apply(CatalogRow::Table { name: name.to_owned(), definition: Some(new.clone()) });
         self.change_foreigns(&mut names, change, &[name]);
         drop(names);
         if let Some(table) = self.tables.read().get(&new.id) {

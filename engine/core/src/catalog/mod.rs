@@ -69,6 +69,9 @@ pub fn decode_row(key: &[u8], value: Option<&[u8]>) -> Result<CatalogRow> {
         Some((&TABLE_PREFIX, name)) => {
             let name = std::str::from_utf8(name).map_err(|_| bad("a table name is not UTF-8"))?;
             let definition = value.map(|v| TableDef::decode(name, v)).transpose()?;
+            if definition.as_ref().is_some_and(|def| def.id == SYSTEM_TABLE) {
+                return Err(bad("a table with number 0"));
+            }
             Ok(CatalogRow::Table { name: name.to_owned(), definition })
         }
         Some((&foreign::FOREIGN_PREFIX, rest)) => {
@@ -85,5 +88,19 @@ pub fn decode_row(key: &[u8], value: Option<&[u8]>) -> Result<CatalogRow> {
             n.map(CatalogRow::NextTable).ok_or_else(|| bad("the next table number is unreadable"))
         }
         _ => Err(bad("a row of unknown kind")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use frond_base::ErrorKind;
+
+    use super::*;
+
+    #[test]
+    fn a_table_with_the_number_of_the_catalog_is_damage() {
+        let row = |id| TableDef::new(TableId(id), "t".to_owned(), vec![IndexDef::plain()]).encode();
+        let read = |id| decode_row(&table_key("t"), Some(&row(id))).map(drop).map_err(|e| e.kind());
+        assert_eq!((read(0), read(1)), (Err(ErrorKind::Corruption), Ok(())));
     }
 }

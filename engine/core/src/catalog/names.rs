@@ -63,8 +63,9 @@ impl Names {
         id.0 < self.next
     }
 
-    /// Applies one row of the system table.
-    pub fn apply(&mut self, row: CatalogRow) -> Result<()> {
+    /// Applies one row of the system table. It cannot fail: the row may be durable already, and then the caller has to know
+    /// the same tables as the next start will.
+    pub fn apply(&mut self, row: CatalogRow) {
         match row {
             CatalogRow::NextTable(next) => self.next = self.next.max(next),
             CatalogRow::Foreign { table, name, definition } => {
@@ -84,9 +85,6 @@ impl Names {
                 }
             }
             CatalogRow::Table { name, definition: Some(def) } => {
-                if def.id.0 == 0 {
-                    return Err(Error::corruption("catalog (0.frd)", "a table with number 0"));
-                }
                 self.next = self.next.max(def.id.0.saturating_add(1));
                 self.by_id.insert(def.id, name.clone());
                 if let Some(old) = self.by_name.insert(name.clone(), Arc::new(def)) {
@@ -98,7 +96,6 @@ impl Names {
                 }
             }
         }
-        Ok(())
     }
 
     pub fn require(&self, name: &str) -> Result<Arc<TableDef>> {

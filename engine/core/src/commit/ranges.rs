@@ -9,7 +9,7 @@
 //!   prepared transactions, before a later reader reads. A one-phase commit holds the gate from that look on, and a reader
 //!   takes the gate exclusively once before it reads. A transaction that prepares is in the set before it looks.
 //! - RX3. A prepared transaction takes no range locks itself: a reader that comes later gives it the lock, and then waits
-//!   for it.
+//!   for it, as does each other reader of the range, however often.
 //!
 //! Tested by `tests/it/ranges.rs`.
 
@@ -44,14 +44,15 @@ impl Transaction {
         let tree = table.tree(index).id();
         let (core, wait) = (self.core.clone(), self.wait(on_locked));
         let locker = self.locker();
-        let granted = locker.lock_range(tree, range.clone(), mode, false, wait)?;
+        let granted = locker.lock_range(tree, range.clone(), mode, wait)?;
         if granted == Granted::AlreadyHeld {
             return Ok(granted);
         }
         // Waits for the end of the commits that found no reader (RX2).
         drop(core.gate.write());
-        if core.impose_prepared(table, tree, &range)? {
-            locker.lock_range(tree, range, mode, true, wait)?;
+        if core.impose_prepared(table, tree) {
+            // Waits for them. If that fails, the range is held, and the next request for it waits for them.
+            locker.lock_range(tree, range, mode, wait)?;
         }
         Ok(granted)
     }
@@ -114,21 +115,22 @@ impl Core {
         Err(Error::new(ErrorKind::LockNoWait, "ranges were locked while the transaction committed"))
     }
 
-    /// Gives prepared transactions the locks of what they wrote in `tree` (RX3). True when one of them got a lock that
-    /// overlaps `range`.
-    fn impose_prepared(&self, table: &Table, tree: TreeId, range: &KeyRange) -> Result<bool> {
-        let mut overlaps = false;
+    /// Gives prepared transactions the locks of what they wrote in `tree` (RX3). It cannot fail, because the range that it is
+    /// done for is held by then: where what they wrote cannot be told, they get the whole tree. True when there are any.
+    fn impose_prepared(&self, table: &Table, tree: TreeId) -> bool {
+        let mut any = false;
         for entry in self.prepared.all_of_table(table.id()) {
             // Waits until the prepare record is in the log, or appending it has failed.
             let state = entry.state.lock();
             let Some(state) = &*state else { continue };
             let Parts { locker, writes, spilled, .. } = &state.parts;
-            for theirs in written(writes, spilled, table, tree)? {
-                let meets = theirs.overlaps(range);
-                overlaps |= self.locks.impose(&locker.handle(), tree, theirs) && meets;
+            let all = written(writes, spilled, table, tree);
+            for theirs in all.unwrap_or_else(|_| vec![KeyRange::all()]) {
+                self.locks.impose(&locker.handle(), tree, theirs);
+                any = true;
             }
         }
-        Ok(overlaps)
+        any
     }
 }
 

@@ -138,7 +138,7 @@ impl Core {
             Error::new(ErrorKind::TooBig, "all 4 294 967 295 table numbers have been used")
         })?;
         self.commit_definitions(&[next_table_row(next)], &[], None, Claim::Ordinary)?;
-        self.names.write().apply(CatalogRow::NextTable(next))?;
+        self.names.write().apply(CatalogRow::NextTable(next));
         Ok(TableId(id))
     }
 }
@@ -304,7 +304,7 @@ impl Import {
         core.commit_definitions(&puts, &[], None, Claim::Ordinary)?;
         let mut names = core.names.write();
         let definition = Some(self.def.clone());
-        names.apply(CatalogRow::Table { name: name.clone(), definition })?;
+        names.apply(CatalogRow::Table { name: name.clone(), definition });
         core.change_foreigns(&mut names, ForeignChange::default(), &[name]);
         drop(names);
         core.retire_table(self.ours.id);

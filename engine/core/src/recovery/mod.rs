@@ -455,7 +455,7 @@ fn read_catalog(system: &Table, names: &mut Names) -> Result<()> {
     let mut cursor = system.tree(0).cursor(SEQ_MAX, Bounds::all());
     let mut valid = cursor.first()?;
     while valid {
-        names.apply(catalog::decode_row(cursor.key(), Some(cursor.value()))?)?;
+        names.apply(catalog::decode_row(cursor.key(), Some(cursor.value()))?);
         valid = cursor.next()?;
     }
     Ok(())

@@ -99,7 +99,7 @@ impl Core {
             let value = (kind == EntryKind::Put).then_some(value);
             let row = catalog::decode_row(key, value)?;
             self.adopt_definition(&row, found)?;
-            names.apply(row)?;
+            names.apply(row);
         }
         Ok(())
     }

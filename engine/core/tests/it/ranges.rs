@@ -202,6 +202,28 @@ fn a_reader_waits_for_what_is_prepared() {
     assert_eq!(count(&t, &mut serializable(&engine), 105, SHARED).unwrap(), 1);
 }
 
+/// A reader whose wait has failed keeps the range, and another one has the same range beside it.
+#[test]
+fn each_reader_waits_for_what_is_prepared_as_often_as_it_reads() {
+    let engine = open(&memory());
+    let mut t = filled(&engine);
+    let mut writer = impatient(&engine);
+    insert(&mut t, &mut writer, 105).unwrap();
+    let prepared = writer.prepare(Xid::new(1, b"x", b"").unwrap()).unwrap();
+    let mut readers = [serializable(&engine), serializable(&engine)];
+    for _ in 0..2 {
+        for reader in &mut readers {
+            assert_eq!(kind(count(&t, reader, 105, SHARED)), ErrorKind::LockTimeout);
+            assert_eq!(kind(some(&t, reader, true, usize::MAX)), ErrorKind::LockTimeout);
+        }
+    }
+    prepared.commit(true).unwrap();
+    for reader in &mut readers {
+        assert_eq!(count(&t, reader, 105, SHARED).unwrap(), 1);
+        assert_eq!(some(&t, reader, true, usize::MAX).unwrap().len(), 21);
+    }
+}
+
 /// "Insert one if there is none", by several threads that commit at once or prepare first.
 #[test]
 fn of_those_who_find_none_one_inserts() {

@@ -14,7 +14,7 @@ fn range(text: &str) -> KeyRange {
 }
 
 fn read(l: &mut Locker, text: &str, mode: RowMode, wait: Wait) -> Result<Granted, ErrorKind> {
-    l.lock_range(TREE, range(text), mode, false, wait).map_err(|e| e.kind())
+    l.lock_range(TREE, range(text), mode, wait).map_err(|e| e.kind())
 }
 
 fn write(l: &mut Locker, key: &str, wait: Wait) -> Result<Granted, ErrorKind> {
@@ -43,7 +43,7 @@ fn readers_keep_writers_out_of_their_ranges_and_of_no_more() {
     drop(a);
     assert!(!t.has_readers());
     assert_eq!(write(&mut c, "g", Wait::NoWait), OK);
-    assert_eq!(c.lock_range(OTHER, range(".."), X, false, Wait::NoWait).unwrap(), Granted::New);
+    assert_eq!(c.lock_range(OTHER, range(".."), X, Wait::NoWait).unwrap(), Granted::New);
     drop(c);
     assert_eq!((t.lock_count(), t.memory_bytes()), (0, 0));
 }
@@ -183,16 +183,29 @@ fn waits_for_ranges_end_by_time_and_by_interrupt() {
 #[test]
 fn what_is_imposed_on_a_prepared_owner_is_waited_for() {
     let t = table();
-    let (mut a, b) = (t.locker(TxnId(1)), t.locker(TxnId(2)));
+    let (mut a, mut b, mut c) = (t.locker(TxnId(1)), t.locker(TxnId(2)), t.locker(TxnId(3)));
     assert_eq!(read(&mut a, "a..z", S, LONG), OK);
-    assert!(t.impose(&b.handle(), TREE, KeyRange::point(b"k")));
-    assert!(!t.impose(&b.handle(), TREE, KeyRange::point(b"k")));
-    let again = |a: &mut Locker, wait| {
-        a.lock_range(TREE, range("a..z"), S, true, wait).map_err(|e| e.kind())
-    };
-    assert_eq!(again(&mut a, Wait::NoWait), REFUSED);
-    drop(b);
-    assert_eq!(again(&mut a, Wait::NoWait), OK);
+    assert_eq!(read(&mut c, "b..m", S, LONG), OK);
+    t.impose(&b.handle(), TREE, KeyRange::point(b"k"));
+    // By all readers, however often they ask; not elsewhere, and the owner itself does not wait for them.
+    for _ in 0..2 {
+        t.impose(&b.handle(), TREE, KeyRange::point(b"k"));
+        assert_eq!(read(&mut a, "a..z", S, Wait::NoWait), REFUSED);
+        assert_eq!(read(&mut c, "b..m", S, Wait::NoWait), REFUSED);
+        assert_eq!(read(&mut c, "b..k", S, Wait::NoWait), Ok(Granted::AlreadyHeld));
+    }
+    assert_eq!(write(&mut b, "k", Wait::NoWait), Ok(Granted::AlreadyHeld));
+    std::thread::scope(|scope| {
+        let reader = scope.spawn(move || (read(&mut a, "a..z", S, LONG), a));
+        until_waiting(&t, 1);
+        drop(b);
+        let (outcome, mut a) = reader.join().unwrap();
+        assert_eq!(outcome, OK);
+        assert_eq!(read(&mut a, "a..z", S, Wait::NoWait), Ok(Granted::AlreadyHeld));
+    });
+    assert_eq!(read(&mut c, "b..m", S, Wait::NoWait), Ok(Granted::AlreadyHeld));
+    drop(c);
+    assert_eq!((t.lock_count(), t.memory_bytes()), (0, 0));
 }
 
 /// Random readers and writers: nobody writes what another one has read.
