@@ -165,7 +165,8 @@ pub struct TableFile {
 impl TableFile {
     /// Creates the file; durable, name included, when it returns. `lsn` is the log's end now: what
     /// happens to the table is logged behind it. A crash leaves either no file of that name or a whole
-    /// one, which opens as a table without a checkpoint. `Exists` when there is one.
+    /// one, which opens as a table without a checkpoint. `Exists` when there is one. After a shortage there
+    /// is no file of that name, and the call may be repeated; after another error the name may be there.
     pub fn create(
         vfs: &dyn Vfs,
         name: &str,
@@ -198,7 +199,10 @@ impl TableFile {
             }
             return Err(e);
         }
-        vfs.sync_dir().map_err(io("sync the directory of"))?;
+        // Never a shortage, also on a full disk: the name is there, perhaps not durable, and after a failed sync no
+        // other one tells what became of it (V3). Removing the name would need such a sync.
+        let no_shortage = |e| Error::io("sync the directory of", name, std::io::Error::other(e));
+        vfs.sync_dir().map_err(no_shortage)?;
         let made = TableFile::assemble(name, options, file, header, FIRST_EXTENT, None);
         made.recovering.store(false, Ordering::Release);
         Ok(made)

@@ -3,10 +3,13 @@
 //! A job is planned ([`Tree::plan`]), begun ([`Tree::begin`]: marks its nodes) and stepped until
 //! done. Each step takes in a few thousand entries; the trunk changes only when a part of the job
 //! is complete. Dropping a job at any point is safe.
+//!
+//! A job that meets a damaged page fails, and its node is set aside (TG2): the next jobs go around it. They
+//! would fail as well, and a frozen item that cannot go down holds memory and log that all tables need.
 
 use std::sync::Arc;
 
-use frond_base::{Result, Seq};
+use frond_base::{Error, ErrorKind, Result, Seq};
 
 use crate::merge::LeafMerge;
 use crate::plan::{JobKind, Plan, Step};
@@ -64,6 +67,9 @@ impl Job {
             Work::Merge(merge) => merge.step(&self.tree),
         };
         self.done = !matches!(step, Ok(Step::More));
+        if let Some(e) = step.as_ref().err().filter(|e| e.kind() == ErrorKind::Corruption) {
+            self.set_aside(e);
+        }
         if self.done {
             self.let_go();
         }
@@ -76,6 +82,22 @@ impl Job {
             Work::Push(push) => push.input_bytes,
             Work::Merge(merge) => merge.input_bytes,
         }
+    }
+
+    fn set_aside(&self, met: &Error) {
+        let mut state = self.tree.state.lock();
+        match &self.work {
+            Work::Push(push) => {
+                // What goes to the top was read from memory.
+                let Some((node, key)) = push.at() else { return };
+                state.flushes.set_aside(node, key);
+            }
+            Work::Merge(merge) => {
+                let (node, key) = merge.at();
+                state.merges.set_aside(node, key);
+            }
+        }
+        state.damage = Some(met.duplicate());
     }
 
     fn let_go(&mut self) {

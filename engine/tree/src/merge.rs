@@ -181,6 +181,11 @@ impl LeafMerge {
         leaf.deltas.splice(came..came + merged, self.done.iter().cloned());
     }
 
+    /// The leaf, with its smallest key.
+    pub fn at(&self) -> (NodeId, Key) {
+        (self.id, Key::from(&self.key[..]))
+    }
+
     /// Gives the mark back.
     pub fn let_go(&mut self, tree: &TreeInner) {
         self.current = None;

@@ -1,6 +1,6 @@
 //! The next work of a tree, and its urgency. `job.rs` does it.
 
-use frond_base::NodeId;
+use frond_base::{Error, NodeId};
 
 use crate::slice::Key;
 use crate::tree::{State, Tree};
@@ -68,6 +68,24 @@ impl Tree {
         let mut state = inner.state.lock();
         let idle = state.busy.is_empty() && !state.freezing;
         idle && (inner.begins_no_job() || self.most_urgent(&mut state).is_none())
+    }
+
+    /// What is not done because jobs met damaged pages (TG2), and the error of the latest of them.
+    pub fn damage(&self) -> Option<(JobKind, Error)> {
+        let state = self.inner.state.lock();
+        let kind = if state.flushes.has_aside() { JobKind::Flush } else { JobKind::Merge };
+        state.damage.as_ref().map(|e| (kind, e.duplicate()))
+    }
+
+    /// Work that met damaged pages is offered again, once.
+    pub fn retry_damaged(&self) {
+        let inner = &self.inner;
+        let mut state = inner.state.lock();
+        state.damage = None;
+        let (merges, flushes) = (state.merges.take_aside(), state.flushes.take_aside());
+        for (id, key) in merges.into_iter().chain(flushes) {
+            inner.note_given_back(id, Some(key));
+        }
     }
 
     fn most_urgent(&self, state: &mut State) -> Option<Plan> {

@@ -9,7 +9,9 @@
 //! replays the whole item from the log: versions that are already in runs then exist twice, which
 //! readers and merges treat as one.
 //!
-//! A node that another job holds is not entered: its part waits on the edge.
+//! A node that another job holds is not entered: its part waits on the edge. Nor is a node that was set
+//! aside (TG2): a push met a damaged page when it wrote into the node. If the page is not of the edge into
+//! this node but of one above it, the next push fails there, until the edge with the page is not passed.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::atomic::Ordering;
@@ -26,6 +28,7 @@ use crate::rewrite::Rewrite;
 use crate::row_cache::Telling;
 use crate::slice::{Key, Range, Slice};
 use crate::tree::{State, TreeInner};
+use crate::triggers::Needs;
 use crate::view::{Content, Frozen, View};
 
 /// Entries that go to one place.
@@ -78,6 +81,8 @@ pub(crate) struct Push {
     snapshots: Vec<Seq>,
     group: Option<Group>,
     current: Option<Current>,
+    /// The node into which it writes, with its smallest key.
+    into: Option<(NodeId, Key)>,
     /// Present before the last group of an item (RWC1).
     telling: Option<Telling>,
     pub bytes_written: u64,
@@ -89,6 +94,7 @@ pub(crate) struct Push {
 struct Router<'a> {
     tree: &'a TreeInner,
     busy: &'a mut HashSet<NodeId>,
+    flushes: &'a Needs,
     group: Group,
     ratio: u64,
     /// The newest keys are above all others: they go down at the right edge whatever their size.
@@ -121,6 +127,7 @@ impl Push {
                 snapshots,
                 group: Some(group),
                 current: None,
+                into: None,
                 telling: None,
                 bytes_written: 0,
                 input_bytes: plan.input_bytes,
@@ -141,6 +148,7 @@ impl Push {
                 snapshots: Vec::new(),
                 group,
                 current: None,
+                into: None,
                 telling: None,
                 bytes_written: 0,
                 input_bytes: 0,
@@ -186,6 +194,7 @@ impl Push {
                 snapshots,
                 group,
                 current: None,
+                into: None,
                 telling: None,
                 bytes_written: 0,
                 input_bytes: input,
@@ -212,11 +221,12 @@ impl Push {
                     slices: std::mem::take(slices),
                 };
                 group.written.push(written);
-                self.current = None;
+                (self.current, self.into) = (None, None);
             }
             return Ok(Step::More);
         }
         if let Some(target) = group.targets.pop_front() {
+            self.into = target.node.as_ref().map(|(id, key)| (*id, Key::from(&key[..])));
             self.current = start(tree, target, &self.snapshots)?;
             return Ok(Step::More);
         }
@@ -280,6 +290,11 @@ impl Push {
             self.from = None;
             tree.state.lock().freezing = false;
         }
+    }
+
+    /// The node into which it writes, with its smallest key; `None`: the top.
+    pub fn at(&self) -> Option<(NodeId, Key)> {
+        self.into.clone()
     }
 
     fn is_freeze(&self) -> bool {
@@ -353,8 +368,8 @@ fn add_range(ranges: &mut Vec<Range>, range: Range) {
 impl<'a> Router<'a> {
     fn new(tree: &'a TreeInner, state: &'a mut State) -> Router<'a> {
         let ratio = tree.ratio.load(Ordering::Relaxed);
-        let busy = &mut state.busy;
-        Router { tree, busy, group: Group::default(), ratio, append: false, input: 0 }
+        let State { busy, flushes, .. } = state;
+        Router { tree, busy, flushes, group: Group::default(), ratio, append: false, input: 0 }
     }
 
     /// Sends the entries of `upper` in `range` into `child` if they are large enough and the child
@@ -365,7 +380,8 @@ impl<'a> Router<'a> {
         self.input += from_above;
         let at_edge = self.append && range.hi.is_none();
         let enough = from_above + waiting >= self.tree.options.min_slice && from_above > 0;
-        if !(enough || at_edge) || self.busy.contains(&child.node.id) {
+        let id = child.node.id;
+        if !(enough || at_edge) || self.busy.contains(&id) || self.flushes.is_aside(id) {
             return false;
         }
         self.input += waiting;

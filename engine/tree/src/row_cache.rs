@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use frond_base::{EntryKind, EntrySource, Error, Result, Seq, SEQ_MAX};
 use frond_buffer::FrozenScan;
-use frond_cache::{CachedRow, RowKey};
+use frond_cache::{CachedRow, RowCache, RowKey};
 
 use crate::rows::{Found, Trace};
 use crate::slice::Slice;
@@ -168,27 +168,31 @@ impl Tree {
     pub fn check_rows(&self) -> Result<u64> {
         let inner = &self.inner;
         let Some(cache) = inner.store.rows() else { return Ok(0) };
-        let mut checked = 0;
-        for shard in 0..cache.shards() {
-            let told = inner.rows.told_now();
-            let mut rows = Vec::new();
-            cache.each_of(shard, inner.rows.number, &mut |key, row, value| {
-                rows.push((key.to_vec(), row, value.to_vec()));
-            });
-            let view = inner.view.load();
-            checked += rows.len() as u64;
-            for (key, row, value) in rows {
-                let wrong = inner.is_out_of_date(&view, &key, row, value)?;
-                if let Some(what) = wrong.filter(|_| told == inner.rows.told_now()) {
-                    return Err(Error::corruption("memory", what));
-                }
-            }
-        }
-        Ok(checked)
+        (0..cache.shards()).map(|shard| inner.check_shard(cache, shard, || ())).sum()
     }
 }
 
 impl TreeInner {
+    /// Checks one shard of the cache; tests do something when its rows are `listed`.
+    fn check_shard(&self, cache: &RowCache, shard: usize, listed: impl FnOnce()) -> Result<u64> {
+        let told = self.rows.told_now();
+        // Loaded first: a job that ends while the rows are listed has its item in this view (RWC1).
+        let view = self.view.load_full();
+        let mut rows = Vec::new();
+        cache.each_of(shard, self.rows.number, &mut |key, row, value| {
+            rows.push((key.to_vec(), row, value.to_vec()));
+        });
+        listed();
+        let checked = rows.len() as u64;
+        for (key, row, value) in rows {
+            let wrong = self.is_out_of_date(&view, &key, row, value)?;
+            if let Some(what) = wrong.filter(|_| told == self.rows.told_now()) {
+                return Err(Error::corruption("memory", what));
+            }
+        }
+        Ok(checked)
+    }
+
     /// What is wrong with a cached row, if anything is.
     fn is_out_of_date(
         &self,
@@ -229,4 +233,65 @@ fn in_an_item(view: &View, key: &[u8]) -> bool {
         Content::Buffer(buffer) => buffer.newest(key).is_some(),
         Content::Runs(lists) => lists.iter().any(|runs| may_hold(runs, key)),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use frond_base::{AllReaders, EntryRef, TableId, TreeId, SEQ_MAX};
+    use frond_run::{Compression, KeyShape, RunFormat};
+
+    use super::*;
+    use crate::options::TreeOptions;
+    use crate::plan::Step;
+    use crate::store::RunStore;
+    use crate::testing::{drain, MemLog, MemStore};
+
+    /// The job has begun to tell the rows, but not of the last one, when the check lists that.
+    #[test]
+    fn a_check_takes_no_row_for_wrong_that_a_job_changes_meanwhile() {
+        let format = RunFormat {
+            page_bytes: 4096,
+            compression: Compression::None,
+            key_shape: KeyShape::variable(),
+            filter: false,
+        };
+        let id = TreeId { table: TableId(7), index: 1 };
+        let (store, log) = (MemStore::with_rows(64 << 10), MemLog::new());
+        let options = TreeOptions::new(format, format);
+        let tree = Tree::new(id, options, store.clone(), log, Arc::new(AllReaders));
+        let put = |lsn: u64, keys: std::ops::Range<usize>| {
+            let keys: Vec<Vec<u8>> = keys.map(|n| (n as u32).to_be_bytes().to_vec()).collect();
+            let (kind, value) = (EntryKind::Put, &lsn.to_be_bytes()[..]);
+            tree.write(lsn, keys.iter().map(|key| EntryRef { key, seq: lsn, kind, value }));
+            tree.freeze(lsn + 1);
+        };
+        put(1, STEP..STEP + 1);
+        drain(&tree, &[9]).unwrap();
+        let last = (STEP as u32).to_be_bytes();
+        for _ in 0..2 {
+            store.forget_pages();
+            assert!(tree.get(&last, SEQ_MAX, &mut Vec::new()).unwrap().is_some());
+        }
+        put(2, 0..STEP + 1);
+        let told = tree.inner.rows.told_now();
+        let mut job = tree.begin(&tree.plan().unwrap(), vec![9]).unwrap();
+        while tree.inner.rows.told_now() == told {
+            assert_eq!(job.step().unwrap(), Step::More);
+        }
+        let mut job = Some(job);
+        let cache = store.rows().unwrap();
+        let mut checked = 0;
+        for shard in 0..cache.shards() {
+            let mut own = 0;
+            cache.each_of(shard, tree.inner.rows.number, &mut |_, _, _| own += 1);
+            let listed = || {
+                let ending = if own > 0 { job.take() } else { None };
+                ending.into_iter().for_each(|mut job| while job.step().unwrap() == Step::More {});
+            };
+            checked += tree.inner.check_shard(cache, shard, listed).unwrap();
+        }
+        assert_eq!((checked, job.is_none()), (1, true), "the row was listed, and the job ended");
+    }
 }

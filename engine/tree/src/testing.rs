@@ -76,6 +76,23 @@ impl MemStore {
         self.pages.lock().clear();
     }
 
+    /// Damages every page of `blocks`, or makes them whole again.
+    pub fn flip(&self, blocks: &[BlockId]) {
+        let mut held = self.blocks.lock();
+        for block in blocks {
+            let bytes = held.get_mut(block).into_iter().flatten();
+            bytes.step_by(32).for_each(|byte| *byte ^= 0x40);
+        }
+        self.pages.lock().clear();
+    }
+
+    /// Page `from` of the block is found in the place of page `to` as well, if it was read.
+    pub fn misplace(&self, block: BlockId, from: u32, to: u32) {
+        let mut pages = self.pages.lock();
+        let page = pages.get(&(block, from)).cloned();
+        page.and_then(|page| pages.insert((block, to), page));
+    }
+
     fn forget(&self, block: BlockId) {
         assert!(self.blocks.lock().remove(&block).is_some(), "block {block} is given back once");
         self.pages.lock().retain(|(b, _), _| *b != block);

@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicU8, Ordering};
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use frond_base::{BlockId, EntryKind, EntryRef, Lsn, NodeId, Readers, Result, TreeId};
+use frond_base::{BlockId, EntryKind, EntryRef, Error, Lsn, NodeId, Readers, Result, TreeId};
 use frond_run::RunMeta;
 use parking_lot::Mutex;
 
@@ -92,6 +92,8 @@ pub(crate) struct State {
     pub flushed_to: Option<Key>,
     pub merges: Needs,
     pub flushes: Needs,
+    /// The error of the latest job that met damaged pages.
+    pub damage: Option<Error>,
 }
 
 /// A checkpoint image of a tree's metadata.
@@ -502,8 +504,8 @@ impl TreeInner {
         self.charge();
         let mut state = self.state.lock();
         for id in removed_nodes {
-            state.merges.remove(&id);
-            state.flushes.remove(&id);
+            state.merges.forget(&id);
+            state.flushes.forget(&id);
         }
         for (id, merge) in needs.merges {
             state.merges.set(id, merge);

@@ -7,7 +7,7 @@
 //! large, or when readers have wasted as much work on them.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use frond_base::NodeId;
 
@@ -35,9 +35,12 @@ pub(crate) struct Need {
 /// costs the logarithm of their number.
 ///
 /// - TG1. `by_debt` has exactly the needs of `by_node`, and `debt` is their sum.
+/// - TG2. A node that was set aside has no need: nothing plans its work, and no writer is slowed for it.
 #[derive(Default)]
 pub(crate) struct Needs {
     by_node: HashMap<NodeId, Need>,
+    /// Nodes whose work met damaged pages, with their smallest keys.
+    aside: BTreeMap<NodeId, Key>,
     /// Most debt first; equally urgent work by node, so that it is taken in the same order in every run.
     by_debt: BTreeSet<(Reverse<u64>, NodeId)>,
     debt: u128,
@@ -47,7 +50,7 @@ impl Needs {
     /// `None`: the node needs nothing any more.
     pub fn set(&mut self, id: NodeId, need: Option<Need>) {
         self.remove(&id);
-        if let Some(need) = need {
+        if let Some(need) = need.filter(|_| !self.is_aside(id)) {
             self.debt += u128::from(need.debt);
             self.by_debt.insert((Reverse(need.debt), id));
             self.by_node.insert(id, need);
@@ -62,6 +65,31 @@ impl Needs {
             assert!(counted, "a need that was not counted (TG1)");
             self.debt -= u128::from(old.debt);
         }
+    }
+
+    /// The work of the node met damaged pages (TG2).
+    pub fn set_aside(&mut self, id: NodeId, key: Key) {
+        self.remove(&id);
+        self.aside.insert(id, key);
+    }
+
+    pub fn has_aside(&self) -> bool {
+        !self.aside.is_empty()
+    }
+
+    pub fn is_aside(&self, id: NodeId) -> bool {
+        self.aside.contains_key(&id)
+    }
+
+    /// The nodes that were set aside may have needs again.
+    pub fn take_aside(&mut self) -> BTreeMap<NodeId, Key> {
+        std::mem::take(&mut self.aside)
+    }
+
+    /// The node is gone from the trunk.
+    pub fn forget(&mut self, id: &NodeId) {
+        self.remove(id);
+        self.aside.remove(id);
     }
 
     pub fn is_empty(&self) -> bool {

@@ -149,7 +149,14 @@ impl Core {
             _ => {}
         }
         if self.messages.is_news(Some(tree.id()), failure.kind(), now) {
-            self.messages.say(0, &format!("background work on tree {}: {failure}", tree.id()));
+            let goes_on = match failure.kind() {
+                ErrorKind::Corruption => {
+                    "; background work goes around what is damaged, and reads of it fail"
+                }
+                _ => "",
+            };
+            let what = format!("background work on tree {}: {failure}{goes_on}", tree.id());
+            self.messages.say(0, &what);
         }
         self.queue.failed(tree.id(), failure, now);
     }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use frond_base::{Error, ErrorKind, Result};
+use frond_tree::Tree;
 use frond_wal::Claim;
 
 use crate::engine::Engine;
@@ -26,7 +27,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Moves everything buffered into runs and works off the table's debt; `killed` is polled.
+    /// Moves everything buffered into runs and works off the table's debt, also what was set aside because
+    /// pages are damaged; `killed` is polled.
     pub fn optimize_table(
         &self,
         table: &Arc<Table>,
@@ -36,12 +38,16 @@ impl Engine {
         core.may_free_space()?;
         for tree in table.trees().iter() {
             core.freeze(tree);
+            tree.retry_damaged();
         }
         core.queue.retry(table.id());
         loop {
             core.shared.check_poison()?;
             core.disk.check()?;
             if let Some(e) = core.queue.failure_in(table.id()) {
+                return Err(e);
+            }
+            if let Some((_, e)) = table.trees().iter().find_map(Tree::damage) {
                 return Err(e);
             }
             if table.is_dropped() || table.trees().iter().all(|t| t.is_settled()) {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 use std::time::Duration;
 
-use frond_base::{Error, TableId, TreeId};
+use frond_base::{Error, ErrorKind, TableId, TreeId};
 use parking_lot::{Condvar, Mutex};
 
 use crate::background::held_writers::HeldWriters;
@@ -16,6 +16,8 @@ const RETRY_AFTER: Duration = Duration::from_millis(200);
 const RETRY_MAX: Duration = Duration::from_secs(60);
 /// After a shortage, which may end at any moment, at most this long.
 const RETRY_SHORTAGE_MAX: Duration = Duration::from_secs(1);
+/// After damaged pages were met: the next job goes around them.
+const RETRY_AROUND: Duration = Duration::from_millis(10);
 
 /// See the module.
 pub struct Queue {
@@ -134,6 +136,8 @@ impl Queue {
         h.wait = (h.wait * 2).min(RETRY_MAX);
         if failure.kind().is_shortage() {
             h.wait = h.wait.min(RETRY_SHORTAGE_MAX);
+        } else if failure.kind() == ErrorKind::Corruption {
+            h.wait = h.wait.min(RETRY_AROUND);
         }
         h.until = now + h.wait;
     }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use frond_base::{IndexNo, TableId};
+use frond_tree::Tree;
 
 use super::storage::index_name;
 use crate::background::running_work::name_of;
@@ -20,7 +21,7 @@ pub struct JobInfo {
     /// WRITE BUFFER, FLUSH, MERGE, ATTACH: what moves entries down a tree. IMAGE: a checkpoint of a table. BUILD INDEX, DROP INDEX,
     /// DROP TABLE. BACKUP: what one pins.
     pub kind: &'static str,
-    /// RUNNING; WAITING for a thread; FAILED: it is tried again. Of a backup: ARMED, PINNED or BROKEN.
+    /// RUNNING; WAITING for a thread; FAILED: it is tried again; DAMAGED: it met damaged pages and is not done. Of a backup: ARMED, PINNED or BROKEN.
     pub state: &'static str,
     /// Empty where there is none any more, and for a backup.
     pub table: String,
@@ -59,6 +60,7 @@ impl Engine {
         jobs.extend(core.jobs_under_way());
         jobs.extend(core.jobs_of_dropped());
         jobs.extend(core.jobs_waiting());
+        jobs.extend(core.jobs_set_aside());
         jobs.iter().all(emit);
     }
 }
@@ -111,5 +113,18 @@ impl Core {
             jobs.push(info);
         }
         jobs
+    }
+
+    /// Work that is not done because it met damaged pages.
+    fn jobs_set_aside(&self) -> Vec<JobInfo> {
+        let tables = self.tables.read();
+        let trees = tables.values().flat_map(|table| table.trees().iter().map(move |t| (table, t)));
+        let info = |(table, tree): (&Arc<Table>, &Tree)| {
+            let (kind, e) = tree.damage()?;
+            let mut info = JobInfo::new(name_of(kind), "DAMAGED").of(table, Some(tree.id().index));
+            info.details = e.to_string();
+            Some(info)
+        };
+        trees.filter_map(info).take(MOST_WAITING).collect()
     }
 }

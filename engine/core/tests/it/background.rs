@@ -236,3 +236,72 @@ fn a_job_that_outlives_its_table_makes_no_file() {
     assert!(!vfs.exists("1.frd").unwrap());
     assert!(!engine.is_poisoned());
 }
+
+/// Rows all over the table.
+fn spread(engine: &Engine, table: &Arc<Table>, rng: &mut Rng) {
+    let mut txn = begin(engine);
+    for _ in 0..100 {
+        let value: Vec<u8> = (0..100).map(|_| rng.next() as u8).collect();
+        txn.put(table, &key(rng.below(4_000)), &value, false).unwrap();
+    }
+    txn.commit().unwrap();
+}
+
+/// Many pages of a table rot, some of slices that wait on edges as well.
+#[test]
+fn a_damaged_table_holds_back_no_other_table_and_no_log() {
+    let vfs = memory();
+    let mut rng = Rng(5);
+    {
+        let engine = open(&vfs);
+        let t = engine.create_table(plain("t")).unwrap();
+        fill(&engine, &t, 0..4_000);
+        engine.optimize_table(&t, &mut || false).unwrap();
+        for _ in 0..6 {
+            spread(&engine, &t, &mut rng);
+            engine.flush_all().unwrap();
+        }
+    }
+    let engine = open(&vfs);
+    let t = engine.open_table("t").unwrap();
+    let other = engine.create_table(plain("other")).unwrap();
+    damage(&vfs, "1.frd", 10_000);
+    let (mut held, mut written) = (Vec::new(), 0);
+    for round in 0..300 {
+        let mut txn = begin(&engine);
+        for n in 0..30 {
+            let at = key(rng.below(4_000));
+            // The look for the old row may meet the damage.
+            written += u32::from(txn.put(&t, &at, &[n; 100], false).is_ok());
+            txn.put(&other, &at, &[n; 100], false).unwrap();
+        }
+        txn.commit().unwrap();
+        vfs.advance(Duration::from_millis(20));
+        for _ in 0..100 {
+            engine.background_step();
+        }
+        if round % 50 == 49 {
+            held.push((t.tree(0).frozen_bytes(), status(&engine, "log_bytes_kept")));
+        }
+    }
+    assert!(written > 2_000, "{written} rows");
+    assert!(status(&engine, "job_failures") > 0 && !engine.is_poisoned());
+    assert!(held.iter().all(|(frozen, log)| *frozen == 0 && *log < 256 << 10), "{held:?}");
+    let mut jobs = Vec::new();
+    engine.each_job(&mut |job| {
+        jobs.push((job.state, job.table.clone(), job.details.clone()));
+        true
+    });
+    let listed = |(state, table, details): &(&str, String, String)| {
+        *state == "DAMAGED" && table == "t" && details.contains("1.frd")
+    };
+    assert!(jobs.iter().any(listed), "{jobs:?}");
+    let e = engine.optimize_table(&t, &mut || false).unwrap_err();
+    assert_eq!(e.kind(), ErrorKind::Corruption, "{e}");
+    drop(t);
+    engine.drop_table("t").unwrap();
+    engine.flush_all().unwrap();
+    while engine.background_step() {}
+    assert!(!vfs.exists("1.frd").unwrap() && status(&engine, "write_buffer_bytes") == 0);
+    assert!(engine.check_all(&mut |_| ()).is_clean());
+}

@@ -176,7 +176,7 @@ impl Page {
     }
 
     /// Whether `fence` is the first key, or the beginning of it if it is long.
-    pub(crate) fn begins_with(&self, fence: &[u8]) -> bool {
+    pub fn begins_with(&self, fence: &[u8]) -> bool {
         match self.layout.variable {
             true => {
                 let first = &self.keys()[Reader::new(self).key_parts(0).1];

@@ -349,3 +349,12 @@ fn a_creation_on_a_full_disk_leaves_nothing_behind() {
     vfs.fail_writes(false);
     TableFile::create(&vfs, NAME, &options(), 0).unwrap();
 }
+
+/// Who repeats a creation would find the name, or sync the directory again (V3).
+#[test]
+fn a_failed_sync_of_the_directory_is_no_shortage() {
+    let vfs = FaultVfs::new();
+    vfs.fail_syncs_of_directory(true);
+    let e = TableFile::create(&vfs, NAME, &options(), 0).err().expect("no sync");
+    assert!(!e.kind().is_shortage() && e.message().contains("sync the directory"), "{e:?}");
+}

@@ -54,6 +54,7 @@ struct State {
     fuse: Option<u64>,
     fail_sync: bool,
     fail_write: bool,
+    fail_sync_dir: bool,
     direct: bool,
     punched: u64,
 }
@@ -143,6 +144,11 @@ impl FaultVfs {
 
     pub fn fail_writes(&self, fail: bool) {
         self.0.lock().fail_write = fail;
+    }
+
+    /// Syncs of the directory fail with a full disk.
+    pub fn fail_syncs_of_directory(&self, fail: bool) {
+        self.0.lock().fail_sync_dir = fail;
     }
 
     pub fn punched(&self) -> u64 {
@@ -285,6 +291,9 @@ impl Vfs for FaultVfs {
     fn sync_dir(&self) -> io::Result<()> {
         let mut state = self.0.lock();
         state.burn()?;
+        if state.fail_sync_dir {
+            return Err(io::Error::from_raw_os_error(28));
+        }
         state.durable_names = state.names.clone();
         Ok(())
     }

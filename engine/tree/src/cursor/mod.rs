@@ -11,7 +11,8 @@
 //!   down, each newest first, deltas newest first, base.
 //! - CU2. The cursor reads one view. It takes a new one every `cursor_refills` loads, re-seeking by
 //!   key: the snapshot sees the same in any view. So no cursor keeps dead runs or flushed buffers
-//!   alive for long.
+//!   alive for long. From one of these keys to the next it gets on: otherwise stored keys are not in order,
+//!   and it would walk for ever.
 //!
 //! When it leaves a window the cursor adds the dead entries, and those that it read outside the
 //! leaf's base, to the node's heat: so leaves that are read often or rich in tombstones are merged.
@@ -22,7 +23,7 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use frond_base::{EntryKind, NodeId, Result, Seq};
+use frond_base::{EntryKind, Error, NodeId, Result, Seq};
 
 use crate::bounds::{successor, Bounds};
 use crate::node::Node;
@@ -76,6 +77,8 @@ pub struct TreeCursor {
     /// The source that was chosen last, and whether it was the one before as well.
     winner: Option<usize>,
     won_again: bool,
+    /// The key at which it took its view, if this walk has taken a new one (CU2).
+    renewed: Option<Vec<u8>>,
     spare_keys: Vec<Vec<u8>>,
     spare_batch: Option<frond_buffer::Batch>,
     dead: u64,
@@ -115,6 +118,7 @@ impl Tree {
             limit: None,
             winner: None,
             won_again: false,
+            renewed: None,
             spare_keys: Vec::new(),
             spare_batch: None,
             dead: 0,
@@ -250,12 +254,23 @@ impl TreeCursor {
 
     fn go(&mut self, forward: bool) -> Result<bool> {
         let Some(current) = self.current else { panic!("the cursor is not at an entry") };
-        if self.walk.refills >= self.tree.options.cursor_refills || forward != self.walk.forward {
+        let turns = forward != self.walk.forward;
+        let renews = self.walk.refills >= self.tree.options.cursor_refills;
+        if renews || turns {
             let key = self.sources[current].key.clone();
-            if self.walk.refills >= self.tree.options.cursor_refills {
+            if renews {
+                let before = self.renewed.take().filter(|_| !turns);
                 self.release();
+                let gets_on = |before: Vec<u8>| if forward { key > before } else { key < before };
+                if !before.is_none_or(gets_on) {
+                    let what = format!("the stored keys of tree {} are not in order", self.tree.id);
+                    let file = format!("{}.frd", self.tree.id.table);
+                    return Err(Error::corruption(&file, what));
+                }
             }
-            return self.seek(&key, if forward { Seek::Gt } else { Seek::Lt });
+            let found = self.seek(&key, if forward { Seek::Gt } else { Seek::Lt });
+            self.renewed = renews.then_some(key);
+            return found;
         }
         let moved = self.pass(current).and_then(|()| self.settle());
         self.or_lost(moved)
@@ -270,6 +285,7 @@ impl TreeCursor {
     }
 
     fn start_forward(&mut self, from: Option<Vec<u8>>) -> Result<bool> {
+        self.renewed = None;
         let from = match from {
             Some(key) if key > self.walk.lo => key,
             _ => self.walk.lo.clone(),
@@ -284,6 +300,7 @@ impl TreeCursor {
     }
 
     fn start_backward(&mut self, from: Option<Vec<u8>>) -> Result<bool> {
+        self.renewed = None;
         let from = match (from, &self.walk.hi) {
             (Some(key), Some(hi)) if key > *hi => Some(hi.clone()),
             (None, hi) => hi.clone(),

@@ -9,7 +9,7 @@ use std::cmp::Ordering;
 use std::ops::Range;
 use std::sync::Arc;
 
-use frond_base::{EntryKind, Result, Seq};
+use frond_base::{EntryKind, Error, Result, Seq};
 use frond_run::{Access, Page, Reader, Run, RunIndex};
 
 use super::Walk;
@@ -148,9 +148,18 @@ impl RunSource {
         self.ready = Some((spot, page));
     }
 
+    /// A page that a walk comes to. It begins with its fence, so a walk over pages of a forged run gets on.
     fn load(&self, walk: &mut Walk, slice: usize, number: u32) -> Result<Arc<Page>> {
         walk.refills += 1;
-        walk.store.page(&self.slices[slice].run.run, number, Access::Scan)
+        let trunk_run = &self.slices[slice].run;
+        let run = &trunk_run.run;
+        let page = walk.store.page(run, number, Access::Scan)?;
+        if !page.begins_with(&trunk_run.index()?.fence(number)) {
+            let what =
+                format!("block {}, page {number}: first key is not the fence's", run.meta.block());
+            return Err(Error::corruption(&format!("{}.frd", run.meta.id.table), what));
+        }
+        Ok(page)
     }
 
     /// The page at which the entries `>= from` begin: of slice `slice`, or of the first one behind

@@ -4,6 +4,7 @@
 mod build;
 mod concurrent;
 mod cost;
+mod damage;
 mod dead;
 mod model;
 mod owner;
