@@ -84,7 +84,8 @@ int Frond_session::prepare() {
         return 0;
     const frond_xid name = to_frond(xid);
     frond_prepared *prepared = nullptr;
-    const int rc = frond_txn_prepare(taken, &name, !is_explicit(xid) && opt_bin_log, &prepared);
+    const int ended_by = is_explicit(xid) ? FROND_BY_NAME : opt_bin_log ? FROND_BY_COORDINATOR : FROND_BY_HANDLE;
+    const int rc = frond_txn_prepare(taken, &name, ended_by, &prepared);
     {
         std::lock_guard<std::mutex> locked(guard_);
         committing_ = 0;
