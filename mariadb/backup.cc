@@ -92,8 +92,10 @@ static void prepare_for_backup() {
 static bool flush_logs(handlerton *) {
     if (!frond_database)
         return false;
-    // The server also calls this in a COMMIT over several engines, which relies on the sync.
-    const bool is_flush = current_thd && thd_sql_command(current_thd) == SQLCOM_FLUSH;
+    // Frond also has the server call this in a COMMIT over several engines, which relies on the sync. FLUSH TABLES may commit.
+    const Frond_session *session = current_thd ? Frond_session::existing(current_thd) : nullptr;
+    const bool is_commit = session && session->flushes_for_commit();
+    const bool is_flush = current_thd && !is_commit && thd_sql_command(current_thd) == SQLCOM_FLUSH;
     if (staging && is_flush && is_awaited()) {
         const bool again = marked;
         commits_at_mark = commits.load();

@@ -35,6 +35,12 @@ std::string frond_from_file(const std::string &encoded) {
     return std::string(name, filename_to_tablename(encoded.c_str(), name, sizeof name, true));
 }
 
+bool frond_has_column(const std::vector<std::string> &columns, const char *name) {
+    return std::any_of(columns.begin(), columns.end(), [&](const std::string &column) {
+        return !my_strcasecmp(system_charset_info, column.c_str(), name);
+    });
+}
+
 std::string frond_database_of(const std::string &table) { return table.substr(0, table.find('/')); }
 
 std::string frond_table_of(const std::string &table) {
@@ -170,10 +176,20 @@ static std::vector<Frond_foreign> defined_by(Alter_info *alter, const std::strin
 
 static const char VERSIONED[] = "FOREIGN KEY with SYSTEM VERSIONING";
 
-// Whether one of the parents is system-versioned, where a DELETE leaves a row with the parent's key behind. Only the server
-// knows. An ALTER TABLE of a parent is waited for: it may be adding the versions. -1: an error has been sent. `own`: the
-// table itself, whose new definition tells.
-static int has_versioned_parent(THD *thd, const std::vector<Frond_foreign> &added, const std::string &own) {
+// A parent of another engine, or one that is missing, is the core's business.
+static int is_versioned(THD *thd, TABLE_LIST *parent) {
+    handlerton *engine = nullptr;
+    if (!ha_table_exists(thd, &parent->db, &parent->table_name, nullptr, nullptr, &engine) || engine != frond_hton)
+        return 0;
+    TABLE_SHARE *share = tdc_acquire_share(thd, parent, GTS_TABLE);
+    if (!share)
+        return -1;
+    const int versioned = share->versioned != VERS_UNDEFINED;
+    tdc_release_share(share);
+    return versioned;
+}
+
+bool frond_lock_parents(THD *thd, const std::vector<Frond_foreign> &added, const std::string &own, enum_mdl_type type) {
     MDL_context *mdl = static_cast<MDL_context *>(thd_mdl_context(thd));
     for (const Frond_foreign &f : added) {
         if (f.parent == own)
@@ -181,26 +197,22 @@ static int has_versioned_parent(THD *thd, const std::vector<Frond_foreign> &adde
         const std::string database = frond_from_file(frond_database_of(f.parent));
         const std::string table = frond_from_file(frond_table_of(f.parent));
         const LEX_CSTRING database_name = {database.c_str(), database.size()}, name = {table.c_str(), table.size()};
-        TABLE_LIST list;
-        list.init_one_table(&database_name, &name, nullptr, TL_READ);
-        MDL_REQUEST_INIT(&list.mdl_request, MDL_key::TABLE, database.c_str(), table.c_str(), MDL_SHARED_UPGRADABLE,
-                         MDL_EXPLICIT);
-        if (mdl->acquire_lock(&list.mdl_request, static_cast<double>(thd->variables.lock_wait_timeout)))
-            return -1;
-        handlerton *engine = nullptr;
-        int versioned = 0;
-        // A parent that is missing, or of another engine, is the core's business.
-        if (ha_table_exists(thd, &database_name, &name, nullptr, nullptr, &engine) && engine == frond_hton) {
-            TABLE_SHARE *share = tdc_acquire_share(thd, &list, GTS_TABLE);
-            versioned = share ? share->versioned != VERS_UNDEFINED : -1;
-            if (share)
-                tdc_release_share(share);
-        }
-        mdl->release_lock(list.mdl_request.ticket);
+        TABLE_LIST parent;
+        parent.init_one_table(&database_name, &name, nullptr, TL_READ);
+        MDL_request *request = &parent.mdl_request;
+        MDL_REQUEST_INIT(request, MDL_key::TABLE, database.c_str(), table.c_str(), type, MDL_TRANSACTION);
+        if (mdl->acquire_lock(request, static_cast<double>(thd->variables.lock_wait_timeout)))
+            return true;
+        // The statement may have had a stronger one.
+        if (type == MDL_SHARED_NO_WRITE && request->ticket->get_type() == type)
+            request->ticket->downgrade_lock(MDL_SHARED_UPGRADABLE);
+        const int versioned = is_versioned(thd, &parent);
+        if (versioned > 0)
+            my_error(ER_CHECK_NOT_IMPLEMENTED, MYF(0), VERSIONED);
         if (versioned)
-            return versioned;
+            return true;
     }
-    return 0;
+    return false;
 }
 
 // The foreign keys of the new table `form`. A copy has those of the original that are not dropped, and the new ones.
@@ -221,11 +233,8 @@ static int foreigns_of_new(THD *thd, const char *table, const char *original, TA
     std::vector<Frond_foreign> added;
     if (info->alter_info)
         added = defined_by(info->alter_info, table, form->s->table_name.str, &number);
-    if (const int versioned = has_versioned_parent(thd, added, original ? original : table)) {
-        if (versioned > 0)
-            my_error(ER_CHECK_NOT_IMPLEMENTED, MYF(0), VERSIONED);
+    if (!frond_is_temporary(table) && frond_lock_parents(thd, added, original ? original : table, MDL_SHARED_UPGRADABLE))
         return HA_ERR_GENERIC;
-    }
     for (Frond_foreign &f : added) {
         if (original)
             f.state = checks ? FROND_FOREIGN_ADDING : FROND_FOREIGN_WAITING;
@@ -234,7 +243,17 @@ static int foreigns_of_new(THD *thd, const char *table, const char *original, TA
     return 0;
 }
 
-// A cascade does not compute stored columns.
+// Whether a change of the columns gives entries of keys WITHOUT OVERLAPS another place, as one of the columns is in the primary
+// key. The server itself refuses CASCADE for columns of such a key.
+static bool moves_periods(const std::vector<std::string> &columns, const TABLE *form) {
+    if (!form->s->period.unique_keys || form->s->primary_key >= MAX_KEY)
+        return false;
+    const KEY &primary = form->key_info[form->s->primary_key];
+    return std::any_of(primary.key_part, primary.key_part + primary.user_defined_key_parts,
+                       [&](const KEY_PART_INFO &part) { return frond_has_column(columns, part.field->field_name.str); });
+}
+
+// A cascade does not compute stored columns, and locks no value for the server's search for overlaps.
 static const char *problem_of(const std::vector<Frond_foreign> &all, const TABLE *form) {
     if (form->versioned())
         return VERSIONED;
@@ -242,9 +261,12 @@ static const char *problem_of(const std::vector<Frond_foreign> &all, const TABLE
     for (Field **next = form->field; *next; next++)
         computed |= (*next)->vcol_info && (*next)->stored_in_db();
     auto changes = [](uint32_t action) { return action == FROND_CASCADE || action == FROND_SET_NULL; };
-    for (const Frond_foreign &f : all)
+    for (const Frond_foreign &f : all) {
         if (computed && (changes(f.on_update) || f.on_delete == FROND_SET_NULL))
             return "CASCADE or SET NULL in a table with STORED generated columns";
+        if (f.on_update == FROND_CASCADE && moves_periods(f.columns, form))
+            return "ON UPDATE CASCADE of a primary key in a table with WITHOUT OVERLAPS";
+    }
     return nullptr;
 }
 
@@ -255,11 +277,11 @@ static std::vector<const char *> pointers(const std::vector<std::string> &texts)
     return all;
 }
 
-bool frond_added_foreigns(THD *thd, const std::string &table, const char *table_name, const Alter_info *alter, const TABLE *form,
+bool frond_added_foreigns(const std::string &table, const char *table_name, const Alter_info *alter, const TABLE *form,
                           std::vector<Frond_foreign> *added) {
     ulong number = last_number(frond_foreigns_of(table, false), table_name);
     *added = defined_by(const_cast<Alter_info *>(alter), table, table_name, &number);
-    return !problem_of(*added, form) && !has_versioned_parent(thd, *added, table);
+    return !problem_of(*added, form);
 }
 
 Frond_definitions::Frond_definitions(const std::vector<Frond_foreign> &all) {

@@ -71,8 +71,15 @@ int frond_leave_dropped(std::vector<Frond_foreign> *all, const Alter_info *alter
 int frond_dropped_foreigns(const std::string &table, const Alter_info *alter, std::vector<std::string> *names);
 /* Those that an ALTER TABLE of `table`, whose new definition is `form`, adds in place. Returns false when it has to
  * copy the table to do that. */
-bool frond_added_foreigns(THD *thd, const std::string &table, const char *table_name, const Alter_info *alter, const TABLE *form,
+bool frond_added_foreigns(const std::string &table, const char *table_name, const Alter_info *alter, const TABLE *form,
                           std::vector<Frond_foreign> *added);
+/* Keeps the definitions of the parents of `added` until the statement ends, with a metadata lock that waits for an ALTER TABLE of
+ * them; for one of type MDL_SHARED_NO_WRITE also for earlier statements that write them. Sends an error when one is
+ * system-versioned, where a DELETE leaves a row with the parent's key behind: only the server knows. `own`: the table itself,
+ * whose new definition tells. Returns whether an error was sent. */
+bool frond_lock_parents(THD *thd, const std::vector<Frond_foreign> &added, const std::string &own, enum_mdl_type type);
+/* Whether the columns have that name among them. */
+bool frond_has_column(const std::vector<std::string> &columns, const char *name);
 /* The index that the constraint in the last error needs; "" if that error was about something else. `original` is the
  * table that `table` is a copy of, or `table` itself. */
 std::string frond_missing_index(const char *table, const std::string &original);

@@ -280,7 +280,7 @@ private:
     int lock_relatives(THD *thd);
     int check_children(THD *thd) const;
     int check_copy(THD *thd);
-    bool meet_parents(THD *thd, const std::vector<Frond_foreign> &added);
+    bool meet_parents(const std::vector<Frond_foreign> &added);
     /* Whether a foreign key, other than those in `gone`, has the column; sends an error then. */
     bool foreigns_need(const Field *column, const std::vector<std::string> &gone) const;
 

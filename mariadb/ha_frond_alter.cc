@@ -260,11 +260,6 @@ static bool adds_virtual_index(const TABLE *altered, const Alter_inplace_info *i
 
 // Whether a column that a foreign key of or to the table has becomes longer: as in InnoDB, child and parent stay alike.
 static bool lengthens_foreign(const std::string &name, const TABLE *table, const TABLE *altered, const Altered &to) {
-    auto has = [](const std::vector<std::string> &columns, const char *column) {
-        return std::any_of(columns.begin(), columns.end(), [&](const std::string &c) {
-            return !my_strcasecmp(system_charset_info, c.c_str(), column);
-        });
-    };
     std::vector<Frond_foreign> of, naming;
     for (uint f = 0; f < altered->s->fields; f++) {
         if (to.column_from[f] < 0 || table->field[to.column_from[f]]->field_length == altered->field[f]->field_length)
@@ -274,8 +269,8 @@ static bool lengthens_foreign(const std::string &name, const TABLE *table, const
             naming = frond_foreigns_of(name, true);
         }
         const char *column = table->field[to.column_from[f]]->field_name.str;
-        if (std::any_of(of.begin(), of.end(), [&](const Frond_foreign &key) { return has(key.columns, column); }) ||
-            std::any_of(naming.begin(), naming.end(), [&](const Frond_foreign &key) { return has(key.parent_columns, column); }))
+        if (std::any_of(of.begin(), of.end(), [&](const Frond_foreign &key) { return frond_has_column(key.columns, column); }) ||
+            std::any_of(naming.begin(), naming.end(), [&](const Frond_foreign &key) { return frond_has_column(key.parent_columns, column); }))
             return true;
     }
     return false;
@@ -376,7 +371,7 @@ bool ha_frond::take_foreigns(TABLE *altered, const Alter_inplace_info *info, Alt
     to->unchecked = thd_test_options(thd(), OPTION_NO_FOREIGN_KEY_CHECKS);
     if (info->handler_flags & ALTER_ADD_FOREIGN_KEY)
         *copies = table->part_info || info->ignore || table->s->tmp_table != NO_TMP_TABLE ||
-                  !frond_added_foreigns(thd(), name_, table->s->table_name.str, info->alter_info, altered, &to->foreigns_new);
+                  !frond_added_foreigns(name_, table->s->table_name.str, info->alter_info, altered, &to->foreigns_new);
     return false;
 }
 
@@ -423,6 +418,13 @@ bool ha_frond::alter_failed(TABLE *altered, int rc, uint32_t duplicate, const uc
     return true;
 }
 
+// Waits until no earlier statement writes the tables that become parents, and keeps their definitions until this one ends. A
+// later statement that writes one learns of the new child when it begins, and locks the child's definition with its own; it need
+// not wait.
+bool ha_frond::meet_parents(const std::vector<Frond_foreign> &added) {
+    return table->mdl_ticket && frond_lock_parents(thd(), added, name_, MDL_SHARED_NO_WRITE);
+}
+
 bool ha_frond::prepare_inplace_alter_table(TABLE *altered, Alter_inplace_info *info) {
     if (!(info->handler_flags & (INDEX_CHANGES | COLUMN_CHANGES | FOREIGN_CHANGES)) && !table->part_info)
         return false;
@@ -448,7 +450,7 @@ bool ha_frond::prepare_inplace_alter_table(TABLE *altered, Alter_inplace_info *i
     context->unchecked = to.unchecked;
     // A change that takes time does this later, when others can use the table again: a writer of a parent that waits for the
     // table would be in a deadlock with this statement.
-    return !context->takes_time && meet_parents(thd(), context->foreigns_new);
+    return !context->takes_time && meet_parents(context->foreigns_new);
 }
 
 static int report_progress(void *ctx, uint64_t done, uint64_t total) {
@@ -462,7 +464,7 @@ bool ha_frond::inplace_alter_table(TABLE *altered, Alter_inplace_info *info) {
     if (!context || !context->takes_time)
         return false;
     // Before parents are guarded: a cascade of a statement that began earlier would write the table without a metadata lock.
-    if (!context->unchecked && meet_parents(thd(), context->foreigns_new))
+    if (!context->unchecked && meet_parents(context->foreigns_new))
         return true;
     std::vector<uchar> ref(frond_rows_ref_bytes(rows_));
     uint32_t duplicate = 0;
@@ -471,7 +473,7 @@ bool ha_frond::inplace_alter_table(TABLE *altered, Alter_inplace_info *info) {
                                      ref.empty() ? nullptr : ref.data());
     thd_progress_end(thd());
     return alter_failed(altered, rc, duplicate, ref.empty() ? nullptr : ref.data()) ||
-           (context->unchecked && meet_parents(thd(), context->foreigns_new));
+           (context->unchecked && meet_parents(context->foreigns_new));
 }
 
 bool ha_frond::commit_inplace_alter_table(TABLE *altered, Alter_inplace_info *info, bool commit) {

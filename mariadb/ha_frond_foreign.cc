@@ -206,22 +206,16 @@ bool ha_frond::is_fk_defined_on_table_or_index(uint index) {
                        [&](const Frond_foreign &f) { return leads(key, f.parent_columns); });
 }
 
-static bool has_column(const std::vector<std::string> &columns, const char *name) {
-    return std::any_of(columns.begin(), columns.end(), [&](const std::string &column) {
-        return !my_strcasecmp(system_charset_info, column.c_str(), name);
-    });
-}
-
 bool ha_frond::foreigns_need(const Field *column, const std::vector<std::string> &gone) const {
     const char *name = column->field_name.str;
     for (const Frond_foreign &f : foreigns().of) {
-        if (std::find(gone.begin(), gone.end(), f.name) != gone.end() || !has_column(f.columns, name))
+        if (std::find(gone.begin(), gone.end(), f.name) != gone.end() || !frond_has_column(f.columns, name))
             continue;
         my_error(ER_FK_COLUMN_CANNOT_DROP, MYF(0), name, f.short_name());
         return true;
     }
     for (const Frond_foreign &f : foreigns().naming) {
-        if (std::find(gone.begin(), gone.end(), f.name) != gone.end() || !has_column(f.parent_columns, name))
+        if (std::find(gone.begin(), gone.end(), f.name) != gone.end() || !frond_has_column(f.parent_columns, name))
             continue;
         const std::string child = frond_from_file(frond_database_of(f.table)) + "." + frond_from_file(frond_table_of(f.table));
         my_error(ER_FK_COLUMN_CANNOT_DROP_CHILD, MYF(0), name, f.short_name(), child.c_str());
@@ -281,23 +275,4 @@ int ha_frond::lock_relatives(THD *thd) {
         }
     }
     return check_children(thd);
-}
-
-// Waits until no earlier statement writes the tables that become parents. A later statement that writes one learns of the new
-// child when it begins, and locks the child's definition with its own; it need not wait.
-bool ha_frond::meet_parents(THD *thd, const std::vector<Frond_foreign> &added) {
-    for (const Frond_foreign &f : added) {
-        if (f.parent == name_ || !table->mdl_ticket)
-            continue;
-        MDL_request request;
-        MDL_REQUEST_INIT(&request, MDL_key::TABLE, frond_from_file(frond_database_of(f.parent)).c_str(),
-                         frond_from_file(frond_table_of(f.parent)).c_str(), MDL_SHARED_NO_WRITE, MDL_TRANSACTION);
-        if (table->mdl_ticket->get_ctx()->acquire_lock(&request,
-                                                       static_cast<double>(thd->variables.lock_wait_timeout)))
-            return true;
-        // The statement may have had a stronger one.
-        if (request.ticket->get_type() == MDL_SHARED_NO_WRITE)
-            request.ticket->downgrade_lock(MDL_SHARED_READ);
-    }
-    return false;
 }

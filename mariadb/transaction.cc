@@ -90,7 +90,8 @@ frond_txn *Frond_session::take(bool may_be_killed) {
 
 int Frond_session::enter(bool temporary) {
     // COM_RESET_CONNECTION and COM_CHANGE_USER hand a transaction that XA PREPARE has prepared over to whoever names it,
-    // and do not tell the engine. No other session enters a statement with a prepared one.
+    // and do not tell the engine. No other session enters a statement with a prepared one. Until it enters one, a session that
+    // was reset has the handle: nothing may depend on that (FROND_BY_NAME).
     if (prepared_) {
         detach();
         rollback_scratch();
@@ -215,9 +216,12 @@ int Frond_session::commit_now(frond_txn *txn) {
     return rc;
 }
 
+// Whether a transaction of shared tables has changed any.
+bool Frond_session::has_changes(frond_txn *txn) const { return txn && wrote_shared_ && frond_txn_changes(txn); }
+
 int Frond_session::commit() {
     doubts_ = false;
-    const bool has_shared = prepared_ || transaction_;
+    const bool wrote_shared = prepared_ ? prepared_changes_ : has_changes(transaction_);
     const int error = prepared_ ? commit_prepared() : commit_shared();
     int of_scratch = 0;
     if (error)
@@ -226,14 +230,14 @@ int Frond_session::commit() {
         of_scratch = commit_scratch();
     drop_temporary_tables();
     // What others see is committed, and perhaps in the binary log: then the warning of commit_scratch() has to do.
-    return has_shared ? error : of_scratch;
+    return wrote_shared ? error : of_scratch;
 }
 
 int Frond_session::commit_shared() {
     frond_txn *taken = take(false);
     if (!taken)
         return 0;
-    if (wrote_shared_ && frond_txn_changes(taken))
+    if (has_changes(taken))
         frond_count_commit();
     const int rc = commit_now(taken);
     int error = 0;

@@ -91,6 +91,8 @@ public:
 
     /* The statement writes a table that is not temporary: the commit counts for a backup's proof. */
     void writes_shared() { wrote_shared_ = true; }
+    /* It has all engines sync their logs for a commit of its own, whatever the statement is. */
+    bool flushes_for_commit() const { return flushes_for_commit_; }
     /* The backup that the session has under way, or 0. */
     uint64_t backup() const { return backup_; }
     void set_backup(uint64_t id) { backup_ = id; }
@@ -127,6 +129,7 @@ private:
     frond_prepared *take_prepared();
     int commit_prepared();
     int rollback_prepared();
+    bool has_changes(frond_txn *txn) const;
     /* A prepared transaction goes on without the session. */
     void detach();
     void drop_temporary_tables();
@@ -140,6 +143,10 @@ private:
     bool is_ordered_ = false;
     /* That commit() waits until it is durable. */
     bool waits_for_commit_ = false;
+    /* It has changes. */
+    bool prepared_changes_ = false;
+    /* See flushes_for_commit(). */
+    bool flushes_for_commit_ = false;
     /* Number of the transaction whose commit KILL may end, or 0. */
     uint64_t committing_ = 0;
     uint64_t serial_;

@@ -82,9 +82,11 @@ int Frond_session::prepare() {
     frond_txn *taken = take(true);
     if (!taken)
         return 0;
+    prepared_changes_ = has_changes(taken);
     const frond_xid name = to_frond(xid);
     frond_prepared *prepared = nullptr;
-    const int rc = frond_txn_prepare(taken, &name, !is_explicit(xid) && opt_bin_log, &prepared);
+    const int ended_by = is_explicit(xid) ? FROND_BY_NAME : opt_bin_log ? FROND_BY_COORDINATOR : FROND_BY_HANDLE;
+    const int rc = frond_txn_prepare(taken, &name, ended_by, &prepared);
     {
         std::lock_guard<std::mutex> locked(guard_);
         committing_ = 0;
@@ -129,8 +131,11 @@ int Frond_session::commit_prepared() {
     const bool waits = !is_ordered_ || waits_for_commit_ || in_tc_log;
     if (!is_ordered_)
         frond_count_commit();
-    if (in_tc_log)
+    if (in_tc_log) {
+        flushes_for_commit_ = true;
         ha_flush_logs();
+        flushes_for_commit_ = false;
+    }
     if (frond_prepared_commit(prepared, waits))
         stop_server("committing a prepared transaction");
     return 0;

@@ -267,11 +267,18 @@ typedef struct frond_xid {
     uint8_t data[128];       /* one after the other */
 } frond_xid;
 
+enum frond_ended_by {
+    FROND_BY_HANDLE = 0,
+    /* A coordinator (a binary log) will soon end it in a group. The thread that ends a group begins with the transaction that it
+     * has prepared itself; the log is then synced once for a group. */
+    FROND_BY_COORDINATOR = 1,
+    /* Others know its name, and may end it by that also while there is a handle (XA). */
+    FROND_BY_NAME = 2
+};
+
 /* Prepares, and frees `txn`; durable as the durability mode says. On failure the outcome is as that of frond_txn_commit().
- * FROND_EXISTS when another prepared transaction has the name. `coordinated`: nonzero if a coordinator (a binary log) will
- * soon end it in a group. The thread that ends a group begins with the transaction that it has prepared itself; the log is
- * then synced once for a group. */
-int frond_txn_prepare(frond_txn *txn, const frond_xid *xid, int coordinated, frond_prepared **prepared);
+ * FROND_EXISTS when another prepared transaction has the name. */
+int frond_txn_prepare(frond_txn *txn, const frond_xid *xid, int ended_by, frond_prepared **prepared);
 /* Commits: visible from now on, not durable by itself; no I/O. The order of calls is that of the commits. Any
  * thread, one at a time. FROND_POISONED after a failed write: it stays prepared, and a restart shows it. */
 int frond_prepared_commit_ordered(frond_prepared *prepared);
@@ -281,7 +288,8 @@ int frond_prepared_commit(frond_prepared *prepared, int wait);
 int frond_prepared_rollback(frond_prepared *prepared);
 /* Frees the handle alone. The transaction stays prepared, unless it is committed. */
 void frond_prepared_detach(frond_prepared *prepared);
-/* Calls `emit` for each prepared transaction without a handle that a restart would find, in a fixed order. */
+/* Calls `emit` for each prepared transaction that is ended by its name (FROND_BY_NAME, or it has no handle) and that a restart
+ * would find, in a fixed order. */
 int frond_prepared_list(frond_db *db, void (*emit)(void *ctx, const frond_xid *xid), void *ctx);
 /* End a prepared transaction; durable as the durability mode says. FROND_NOT_FOUND when there is none. A handle of it can
  * afterwards only be freed; other calls with it return FROND_NOT_FOUND. */

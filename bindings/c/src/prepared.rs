@@ -6,7 +6,9 @@ use std::sync::Arc;
 use frond_base::Result;
 use frond_engine::{Engine, PreparedTransaction, Xid, XID_PART_MAX};
 
-use crate::abi::{frond_xid, FROND_NOT_FOUND, FROND_OK};
+use crate::abi::{
+    frond_xid, FROND_BY_COORDINATOR, FROND_BY_HANDLE, FROND_BY_NAME, FROND_NOT_FOUND, FROND_OK,
+};
 use crate::db::frond_db;
 use crate::error::{guard, guard_or, invalid};
 use crate::pointers::{handle, handle_mut, put_new};
@@ -42,7 +44,7 @@ impl frond_xid {
 pub unsafe extern "C" fn frond_txn_prepare(
     txn: *mut frond_txn,
     xid: *const frond_xid,
-    coordinated: c_int,
+    ended_by: c_int,
     prepared: *mut *mut frond_prepared,
 ) -> c_int {
     guard(|| {
@@ -55,9 +57,11 @@ pub unsafe extern "C" fn frond_txn_prepare(
         if prepared.is_null() {
             return Err(invalid("prepared is NULL"));
         }
-        let inner = match coordinated {
-            0 => txn.prepare(name)?,
-            _ => txn.prepare_coordinated(name)?,
+        let inner = match ended_by {
+            FROND_BY_HANDLE => txn.prepare(name)?,
+            FROND_BY_COORDINATOR => txn.prepare_coordinated(name)?,
+            FROND_BY_NAME => txn.prepare_named(name)?,
+            _ => return Err(invalid("ended_by is none of FROND_BY_...")),
         };
         let object = frond_prepared { inner, _engine: engine };
         // SAFETY: A2.

@@ -77,11 +77,11 @@ pub const FROND: &[Metric] = &[
         Gauge,
         "Prepared transactions that wait for their coordinator.",
     ),
-    metric(
-        "frond_prepared_detached",
-        "frond_prepared_detached_transactions",
+    micros(
+        "frond_prepared_oldest_micros",
+        "frond_prepared_oldest_seconds",
         Gauge,
-        "Prepared transactions without a connection: XA RECOVER lists them.",
+        "How long the oldest prepared transaction has been prepared, or known since the start.",
     ),
     metric(
         "frond_snapshots",

@@ -320,9 +320,10 @@ impl Engine {
 
     // ---- prepared transactions ----
 
-    /// Names of the prepared transactions without a handle, ascending: their sessions ended, or a restart found them.
+    /// Names of the prepared transactions that are ended by their names, ascending: others know the name
+    /// ([`Transaction::prepare_named`]), their handles were dropped, or a restart found them. Not those without changes.
     pub fn prepared(&self) -> Vec<Xid> {
-        self.core.prepared.detached()
+        self.core.prepared.left_to_others()
     }
 
     /// Commits a prepared transaction; as durable as the durability mode says when it returns. False when there is

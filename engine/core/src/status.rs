@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
 use frond_cache::Part;
 use frond_txn::TxnId;
@@ -26,6 +27,8 @@ impl Engine {
         let outlook = core.outlook();
         let (recovery_micros, recovery_rate) = core.target.last();
         let (backup_files, backup_held, backup_broken) = core.backups.status();
+        let prepared_age =
+            core.prepared.oldest().map_or(Duration::ZERO, |s| shared.vfs.now().saturating_sub(s));
         let part = |p| budget.used_by(p) as u64;
         vec![
             ("commits", core.counters.commits.load(Relaxed)),
@@ -36,7 +39,7 @@ impl Engine {
             ("files_open_limit", shared.files.limit() as u64),
             ("files_opened_again", shared.files.opened_again()),
             ("prepared", core.prepared.len() as u64),
-            ("prepared_detached", core.prepared.detached().len() as u64),
+            ("prepared_oldest_micros", prepared_age.as_micros() as u64),
             ("snapshots", core.snapshots.count() as u64),
             ("log_bytes_appended", wal.bytes_appended),
             ("log_bytes_written", wal.bytes_written),

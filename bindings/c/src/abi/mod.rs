@@ -105,6 +105,11 @@ numbers! {
         FROND_SNAPSHOT = 2,
         FROND_SERIALIZABLE = 3,
     }
+    frond_ended_by: c_int {
+        FROND_BY_HANDLE = 0,
+        FROND_BY_COORDINATOR = 1,
+        FROND_BY_NAME = 2,
+    }
     frond_transaction_state: u32 {
         FROND_TRANSACTION_RUNNING = 1,
         FROND_TRANSACTION_WAITING = 2,

@@ -70,7 +70,7 @@ impl Core {
             (by_time, by_size) => by_time.or(by_size),
         };
         if let Some(ages) = ages {
-            if let Err(e) = self.renew_prepared(ages.oldest()) {
+            if let Err(e) = self.renew_prepared_at_pace(ages.oldest()) {
                 self.image_failed(&e);
             }
             // One round images some tables; the next round goes on.

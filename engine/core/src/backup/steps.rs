@@ -92,7 +92,7 @@ impl Core {
             backup.log_to = Some(to);
             to
         };
-        let done = self.renew_prepared(to).and_then(|()| self.shorten_log(&Ages::all(to)));
+        let done = self.renew_prepared(to).and_then(|_| self.shorten_log(&Ages::all(to)));
         if let Err(e) = done {
             self.image_failed(&e);
             return Ok(false);

@@ -57,6 +57,13 @@ impl Transaction {
         self.prepare_for(xid, false)
     }
 
+    /// As [`Transaction::prepare`], under a name that others know and may end it by, also while the handle is alive.
+    pub fn prepare_named(self, xid: Xid) -> Result<PreparedTransaction> {
+        let prepared = self.prepare_for(xid, false)?;
+        prepared.entry.named.store(true, Ordering::Release);
+        Ok(prepared)
+    }
+
     /// As [`Transaction::prepare`], for a coordinator (a binary log) that will soon end transactions in groups, in an
     /// order of its own. The thread that ends a group begins with the transaction that it has prepared itself. The log
     /// is then synced once for a group.
@@ -175,6 +182,8 @@ impl Core {
             owner: parts.locker.id(),
             needs_log_from: AtomicU64::new(at),
             attached: AtomicBool::new(attached),
+            named: AtomicBool::new(false),
+            since: self.shared.vfs.now(),
             coordinated: AtomicBool::new(false),
             thread: thread::current().id(),
             tables: parts.tables.values().iter().map(|t| t.id()).collect(),
@@ -235,6 +244,8 @@ impl Core {
             owner: parts.locker.id(),
             needs_log_from: AtomicU64::new(NOTHING),
             attached: AtomicBool::new(true),
+            named: AtomicBool::new(false),
+            since: self.shared.vfs.now(),
             coordinated: AtomicBool::new(false),
             thread: thread::current().id(),
             tables: parts.tables.values().iter().map(|t| t.id()).collect(),
@@ -471,9 +482,10 @@ impl Core {
         }
     }
 
-    /// As [`Core::check_not_prepared`]; also fails when a prepared transaction without a session has changes in a child
-    /// of the table. Such a transaction holds locks on parents by the indexes that exist now, and no metadata lock keeps
-    /// the definition for it.
+    /// As [`Core::check_not_prepared`]; also fails when a prepared transaction that is left to others has changes in a child
+    /// of the table. Such a transaction holds locks on parents by the indexes that exist now, and its session may be gone, with
+    /// the metadata lock that keeps the definition for it. The caller has no prepared transaction itself: MariaDB allows no
+    /// statement but its end.
     pub(crate) fn check_family_not_prepared(&self, table: &str) -> Result<()> {
         self.check_not_prepared(table)?;
         let names = self.names.read();
@@ -486,20 +498,30 @@ impl Core {
         Ok(())
     }
 
-    /// Writes the prepare records again that hold log below `target`. On a full disk they stay where they are. Called by
-    /// the log thread alone.
-    ///
-    /// Not before the log has grown by what the last call wrote: records that take more of the log than there is behind
-    /// `target` would be old again at once.
-    pub(crate) fn renew_prepared(&self, target: Lsn) -> Result<()> {
+    /// For the log thread: [`Core::renew_prepared`], but not before the log has grown by what the last call wrote. Records that
+    /// take more of the log than there is behind `target` would be old again at once.
+    pub(crate) fn renew_prepared_at_pace(&self, target: Lsn) -> Result<()> {
         let wal = &self.shared.wal;
         if wal.end() < self.prepared.renewed_upto.load(Ordering::Relaxed) {
             return Ok(());
         }
+        let bytes = self.renew_prepared(target)?;
+        self.prepared.renewed_upto.store(wal.end() + bytes, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Writes the prepare records again that hold log below `target`, and returns how many bytes that took. On a full disk
+    /// they stay where they are.
+    pub(crate) fn renew_prepared(&self, target: Lsn) -> Result<u64> {
+        let wal = &self.shared.wal;
         let mut bytes = 0;
         for (xid, entry) in self.prepared.older_than(target) {
             let mut state = entry.state.lock();
             let Some(State { parts, at, .. }) = &mut *state else { continue };
+            // Another thread may have done it meanwhile.
+            if entry.needs_log_from.load(Ordering::Acquire) >= target {
+                continue;
+            }
             let payload = self.prepare_payload(&xid, parts, *at)?;
             let Ok(_room) = wal.reserve(payload.len() as u64, Claim::Ordinary) else { break };
             let again = self.append_prepare(&payload, parts.tables.values(), |_| Ok(()))?;
@@ -507,8 +529,7 @@ impl Core {
             entry.needs_log_from.store(again.start, Ordering::Release);
             bytes += again.end - again.start;
         }
-        self.prepared.renewed_upto.store(wal.end() + bytes, Ordering::Relaxed);
-        Ok(())
+        Ok(bytes)
     }
 }
 

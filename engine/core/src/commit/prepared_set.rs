@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 use std::thread::ThreadId;
+use std::time::Duration;
 
 use frond_base::{Error, ErrorKind, IdMap, Lsn, Result, TableId};
 use frond_cache::Charge;
@@ -49,6 +50,10 @@ pub(crate) struct Entry {
     pub needs_log_from: AtomicU64,
     /// A handle of it is alive.
     pub attached: AtomicBool,
+    /// Others know its name and may end it, also while a handle is alive (XA START gave it).
+    pub named: AtomicBool,
+    /// When it was prepared, or found by recovery.
+    pub since: Duration,
     /// The log must be told of its end.
     pub coordinated: AtomicBool,
     /// The thread that prepared it. The thread that ends a group has prepared the group's first transaction.
@@ -72,6 +77,14 @@ impl State {
     pub fn assert_room(&self) {
         let has_record = self.at != NOTHING;
         assert!(!has_record || self.room.is_some(), "PX2: no room in the log for its end");
+    }
+}
+
+impl Entry {
+    /// Nobody is bound to end it soon: it is ended by its name, if at all. A handle that is alive does not tell: a session that is
+    /// reset loses a transaction of XA, and lets go of the handle when it is next used.
+    fn is_left_to_others(&self) -> bool {
+        self.named.load(Ordering::Acquire) || !self.attached.load(Ordering::Acquire)
     }
 }
 
@@ -101,13 +114,18 @@ impl PreparedSet {
         self.entries.lock().len()
     }
 
-    /// Names of the prepared transactions that have no handle and that a restart would find again.
-    pub fn detached(&self) -> Vec<Xid> {
+    /// Names of the prepared transactions that are left to others and that a restart would find again.
+    pub fn left_to_others(&self) -> Vec<Xid> {
         let is_one = |e: &Arc<Entry>| {
             let logged = e.needs_log_from.load(Ordering::Acquire) != NOTHING;
-            logged && !e.attached.load(Ordering::Acquire)
+            logged && e.is_left_to_others()
         };
         self.entries.lock().iter().filter(|(_, e)| is_one(e)).map(|(x, _)| x.clone()).collect()
+    }
+
+    /// Since when the oldest one is prepared.
+    pub fn oldest(&self) -> Option<Duration> {
+        self.entries.lock().values().map(|e| e.since).min()
     }
 
     /// All of them by their lock owner, with their name and whether a handle of it is alive.
@@ -119,11 +137,11 @@ impl PreparedSet {
         entries.iter().map(of).collect()
     }
 
-    /// A prepared transaction that has changes in `table`; with `detached`, one without a handle.
-    pub fn of_table(&self, table: TableId, detached: bool) -> Option<Xid> {
+    /// A prepared transaction that has changes in `table`; with `left_to_others`, one that is.
+    pub fn of_table(&self, table: TableId, left_to_others: bool) -> Option<Xid> {
         let entries = self.entries.lock();
         let is_one = |e: &Arc<Entry>| {
-            e.tables.contains(&table) && !(detached && e.attached.load(Ordering::Acquire))
+            e.tables.contains(&table) && (!left_to_others || e.is_left_to_others())
         };
         entries.iter().find(|(_, e)| is_one(e)).map(|(xid, _)| xid.clone())
     }

@@ -217,6 +217,34 @@ fn the_log_is_made_short_before_a_backup_and_a_short_one_is_left_alone() {
     assert!(restored.commit_prepared(&xid).unwrap());
 }
 
+/// The log thread writes it again at most at the pace of the log; a backup does it at once.
+#[test]
+fn a_large_prepared_transaction_does_not_keep_the_log_long_for_a_backup() {
+    let vfs = memory();
+    let engine = open(&vfs);
+    let (t, other) =
+        (engine.create_table(plain("t")).unwrap(), engine.create_table(plain("o")).unwrap());
+    let mut rng = Rng(1);
+    let mut value = |n: usize| -> Vec<u8> { (0..n).map(|_| rng.next() as u8).collect() };
+    let mut txn = begin(&engine);
+    (0..30).for_each(|n| txn.put(&t, &key(n), &value(2_000), false).unwrap());
+    drop(txn.prepare(Xid::new(1, b"x", b"y").unwrap()).unwrap());
+    let appended = || status(&engine, "log_bytes_appended");
+    // Until the record is written again.
+    let written_again = (0..400).any(|n| {
+        let before = appended();
+        put(&engine, &other, &key(n), &value(1_000));
+        engine.background_step();
+        appended() - before > 50_000
+    });
+    assert!(written_again);
+    (0..50).for_each(|n| put(&engine, &other, &key(n), &value(1_000)));
+    let id = engine.backup_begin().unwrap();
+    let rounds = (0..100).take_while(|_| engine.backup_shorten(id).unwrap()).count();
+    let kept = status(&engine, "log_bytes_kept");
+    assert!(rounds < 100 && kept < 90_000, "{kept} bytes are copied; 60 KB are prepared");
+}
+
 /// The server blocks commits for a second mark: a sync would hold them up.
 #[test]
 fn a_second_mark_does_not_sync_the_log_and_the_description_does() {

@@ -96,6 +96,30 @@ fn no_copy_begins_of_a_table_with_prepared_changes() {
     engine.check_copy("p").unwrap();
 }
 
+/// The server takes the session of such a transaction away, with its metadata locks, and the handle stays until the connection is
+/// next used. A coordinator's transaction has its session until it ends.
+#[test]
+fn a_transaction_that_others_may_end_guards_parents_while_it_has_a_handle() {
+    let engine = open(&memory());
+    family(&engine, Action::Restrict, Action::Restrict);
+    insert(&engine, "p", &[&[Some(1), None]]);
+    for named in [false, true] {
+        let mut txn = begin(&engine);
+        Bound::new(&engine, "c").insert(&mut txn, &[Some(10), Some(1), None]).unwrap();
+        let prepared = match named {
+            false => txn.prepare_coordinated(xid(1)).unwrap(),
+            true => txn.prepare_named(xid(1)).unwrap(),
+        };
+        let parent = engine.open_table("p").unwrap();
+        let alter = engine.alter_table(&parent, with(same(&parent), "new", false, &[0]));
+        let refused = [alter.map(drop), engine.check_copy("p")];
+        assert!(refused.iter().all(|r| r.is_err() == named), "{named}: {refused:?}");
+        assert_eq!(engine.prepared(), if named { vec![xid(1)] } else { vec![] });
+        assert_eq!(kind(engine.check_copy("c")), ErrorKind::LockTimeout);
+        prepared.rollback().unwrap();
+    }
+}
+
 #[test]
 fn a_parent_of_prepared_rows_does_not_make_room_for_its_copy() {
     let engine = open(&memory());
