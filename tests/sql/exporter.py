@@ -160,7 +160,9 @@ def prometheus(url: str, server: Server, checks: Checks) -> None:
                 time.sleep(0.01)
             asked = 0
             for expression in expressions():
-                query = urllib.parse.urlencode({"query": expression})
+                # Of an alert what it compares with a number: that is there whether it fires or not.
+                asked_for = re.sub(r" [<>] [0-9.]+$", "", expression)
+                query = urllib.parse.urlencode({"query": asked_for})
                 answer = json.loads(get(f"http://127.0.0.1:{port}/api/v1/query?{query}")[2] or "{}")
                 good = answer.get("status") == "success"
                 result = answer.get("data", {}).get("result", [])
