@@ -73,7 +73,11 @@ impl Tree {
     /// What is not done because jobs met damaged pages (TG2), and the error of the latest of them.
     pub fn damage(&self) -> Option<(JobKind, Error)> {
         let state = self.inner.state.lock();
-        let kind = if state.flushes.has_aside() { JobKind::Flush } else { JobKind::Merge };
+        let kind = match (state.flushes.has_aside(), state.merges.has_aside()) {
+            (true, _) => JobKind::Flush,
+            (false, true) => JobKind::Merge,
+            (false, false) => return None,
+        };
         state.damage.as_ref().map(|e| (kind, e.duplicate()))
     }
 
@@ -81,7 +85,6 @@ impl Tree {
     pub fn retry_damaged(&self) {
         let inner = &self.inner;
         let mut state = inner.state.lock();
-        state.damage = None;
         let (merges, flushes) = (state.merges.take_aside(), state.flushes.take_aside());
         for (id, key) in merges.into_iter().chain(flushes) {
             inner.note_given_back(id, Some(key));

@@ -56,6 +56,18 @@ impl Open {
     }
 }
 
+/// A page that a walk comes to. It begins with its fence, so a walk over pages of a forged run gets on.
+fn load(walk: &mut Walk, run: &Run, index: &RunIndex, number: u32) -> Result<Arc<Page>> {
+    walk.refills += 1;
+    let page = walk.store.page(run, number, Access::Scan)?;
+    if !page.begins_with(&index.fence(number)) {
+        let what =
+            format!("block {}, page {number}: first key is not the fence's", run.meta.block());
+        return Err(Error::corruption(&format!("{}.frd", run.meta.id.table), what));
+    }
+    Ok(page)
+}
+
 impl RunSource {
     pub fn new(slices: Arc<[Slice]>) -> RunSource {
         let kind = EntryKind::Put;
@@ -148,20 +160,6 @@ impl RunSource {
         self.ready = Some((spot, page));
     }
 
-    /// A page that a walk comes to. It begins with its fence, so a walk over pages of a forged run gets on.
-    fn load(&self, walk: &mut Walk, slice: usize, number: u32) -> Result<Arc<Page>> {
-        walk.refills += 1;
-        let trunk_run = &self.slices[slice].run;
-        let run = &trunk_run.run;
-        let page = walk.store.page(run, number, Access::Scan)?;
-        if !page.begins_with(&trunk_run.index()?.fence(number)) {
-            let what =
-                format!("block {}, page {number}: first key is not the fence's", run.meta.block());
-            return Err(Error::corruption(&format!("{}.frd", run.meta.id.table), what));
-        }
-        Ok(page)
-    }
-
     /// The page at which the entries `>= from` begin: of slice `slice`, or of the first one behind
     /// it in which `at` may see an entry.
     fn spot_forward(&self, mut slice: usize, at: Seq, from: &[u8]) -> Result<Option<Spot>> {
@@ -194,7 +192,7 @@ impl RunSource {
     fn open_forward(&mut self, walk: &mut Walk, slice: usize) -> Result<bool> {
         self.open = None;
         let Some(spot) = self.spot_forward(slice, walk.at, &[])? else { return Ok(false) };
-        let page = self.load(walk, spot.slice, spot.number)?;
+        let page = load(walk, &self.slices[spot.slice].run.run, &spot.index, spot.number)?;
         self.enter_forward(spot, page, &[]);
         Ok(true)
     }
@@ -242,7 +240,7 @@ impl RunSource {
         if !more {
             return self.open_forward(walk, slice + 1);
         }
-        let page = self.load(walk, slice, number)?;
+        let page = load(walk, &self.slices[slice].run.run, &open.index, number)?;
         let Some(open) = &self.open else { return Ok(false) };
         let end = self.page_end(slice, &open.index, &page, number);
         let plain = self.is_plain(slice, &page);
@@ -358,7 +356,7 @@ impl RunSource {
     fn open_backward(&mut self, walk: &mut Walk, after: usize) -> Result<bool> {
         self.open = None;
         let Some(spot) = self.spot_backward(after, walk.at, None)? else { return Ok(false) };
-        let page = self.load(walk, spot.slice, spot.number)?;
+        let page = load(walk, &self.slices[spot.slice].run.run, &spot.index, spot.number)?;
         self.enter_backward(walk, spot, page, None)
     }
 
@@ -369,7 +367,7 @@ impl RunSource {
             open.at -= 1;
         } else if open.number > 0 {
             let (slice, number) = (open.slice, open.number - 1);
-            let page = self.load(walk, slice, number)?;
+            let page = load(walk, &self.slices[slice].run.run, &open.index, number)?;
             if let Some(open) = &mut self.open {
                 (open.at, open.number) = (page.len() - 1, number);
                 open.reader = Reader::new(page);
@@ -414,7 +412,7 @@ impl RunSource {
                 } else if open.number > 0 && *open.index.fence(open.number) == key[..] {
                     // The page before may end with newer versions of the same key.
                     let (slice, number) = (open.slice, open.number - 1);
-                    let page = self.load(walk, slice, number)?;
+                    let page = load(walk, &self.slices[slice].run.run, &open.index, number)?;
                     let last = page.len() - 1;
                     if page.compare_key(last, key) != Ordering::Equal {
                         break;
