@@ -365,10 +365,11 @@ setup_digest() {
 
 setup_all() {
     setup_bench
+    # They are run: rustup has a proxy of each also where the component is missing.
     local tool
     for tool in clippy-driver rustfmt; do
-        command -v "$tool" >/dev/null 2>&1 ||
-            die "$tool is not installed" "run: rustup component add clippy rustfmt"
+        "$tool" --version >/dev/null 2>&1 || rustup component add clippy rustfmt >&2 ||
+            die "$tool is not installed" "clippy and rustfmt are parts of Rust's toolchain: rustup component add clippy rustfmt"
     done
     install_missing "${LINT_PACKAGES[@]}"
     setup_peers
