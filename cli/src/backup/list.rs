@@ -222,15 +222,20 @@ mod tests {
     use super::*;
     use crate::backup::manifest::{hex, Manifest};
 
+    /// Makes a backup of nothing; `chain`: the bases' numbers.
+    fn make(dir: &Path, name: &str, id: u64, hour: u64, chain: &[u64]) {
+        let mut manifest = Manifest::new(id, "here");
+        manifest.created = 1_793_491_200 + 3600 * hour;
+        manifest.chain = chain.iter().map(|base| hex(*base)).collect();
+        std::fs::create_dir(dir.join(name)).unwrap();
+        manifest.write(&dir.join(name)).unwrap();
+    }
+
     #[test]
     fn backups_of_one_second_are_listed_behind_their_base() {
         let dir = tempfile::tempdir().unwrap();
-        for (name, id, chain) in [("z-full", 7, vec![]), ("a-incremental", 8, vec![hex(7)])] {
-            let mut manifest = Manifest::new(id, "here");
-            (manifest.created, manifest.chain) = (1_793_491_200, chain);
-            std::fs::create_dir(dir.path().join(name)).unwrap();
-            manifest.write(&dir.path().join(name)).unwrap();
-        }
+        make(dir.path(), "z-full", 7, 0, &[]);
+        make(dir.path(), "a-incremental", 8, 0, &[7]);
         let args = ListArgs { dir: dir.path().into(), key_file: None, json: false };
         let mut told = Vec::new();
         let fine = run(&args, &mut told).unwrap();
@@ -240,19 +245,9 @@ mod tests {
     #[test]
     fn a_backup_without_its_base_takes_no_place_of_a_whole_one() {
         let dir = tempfile::tempdir().unwrap();
-        for (name, id, chain) in
-            [("full", 7, vec![]), ("orphan", 8, vec![hex(3)]), ("old", 9, vec![])]
-        {
-            let mut manifest = Manifest::new(id, "here");
-            let hours = match name {
-                "old" => 0,
-                "full" => 26,
-                _ => 47,
-            };
-            (manifest.created, manifest.chain) = (1_793_491_200 + hours * 3600, chain);
-            std::fs::create_dir(dir.path().join(name)).unwrap();
-            manifest.write(&dir.path().join(name)).unwrap();
-        }
+        make(dir.path(), "full", 7, 26, &[]);
+        make(dir.path(), "orphan", 8, 47, &[3]);
+        make(dir.path(), "old", 9, 0, &[]);
         let args = KeepArgs { dir: dir.path().into(), daily: 1, weekly: 0, delete: true };
         let mut told = Vec::new();
         keep(&args, &mut told).unwrap();
@@ -264,14 +259,9 @@ mod tests {
     #[test]
     fn incremental_backups_are_removed_before_their_base() {
         let dir = tempfile::tempdir().unwrap();
-        for (name, id, chain) in
-            [("base", 7, vec![]), ("incremental", 8, vec![hex(7)]), ("new", 9, vec![])]
-        {
-            let mut manifest = Manifest::new(id, "here");
-            (manifest.created, manifest.chain) = (1_793_491_200 + 3600 * id, chain);
-            std::fs::create_dir(dir.path().join(name)).unwrap();
-            manifest.write(&dir.path().join(name)).unwrap();
-        }
+        make(dir.path(), "base", 7, 7, &[]);
+        make(dir.path(), "incremental", 8, 8, &[7]);
+        make(dir.path(), "new", 9, 9, &[]);
         let args = KeepArgs { dir: dir.path().into(), daily: 1, weekly: 0, delete: true };
         let mut told = Vec::new();
         keep(&args, &mut told).unwrap();
