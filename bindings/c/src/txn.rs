@@ -36,6 +36,7 @@ pub struct Inner {
 /// # Safety
 /// A2, and only one such reference is alive: the header allows one thread at a time, and no function
 /// here calls another one with it.
+#[inline]
 pub unsafe fn inner<'a>(txn: *const frond_txn) -> Result<&'a mut Inner> {
     // SAFETY: A2.
     let txn = unsafe { handle(txn, "transaction") }?;

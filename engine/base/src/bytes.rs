@@ -31,6 +31,7 @@ pub fn varint_len(n: u64) -> usize {
 }
 
 /// Appends a varint length and the bytes.
+#[inline]
 pub fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     put_varint(out, bytes.len() as u64);
     out.extend_from_slice(bytes);
@@ -75,18 +76,22 @@ impl<'a> ByteReader<'a> {
         self.take(N)?.try_into().map_err(|_| ShortInput { at })
     }
 
+    #[inline]
     pub fn u8(&mut self) -> Result<u8, ShortInput> {
         Ok(self.array::<1>()?[0])
     }
 
+    #[inline]
     pub fn u16(&mut self) -> Result<u16, ShortInput> {
         Ok(u16::from_le_bytes(self.array()?))
     }
 
+    #[inline]
     pub fn u32(&mut self) -> Result<u32, ShortInput> {
         Ok(u32::from_le_bytes(self.array()?))
     }
 
+    #[inline]
     pub fn u64(&mut self) -> Result<u64, ShortInput> {
         Ok(u64::from_le_bytes(self.array()?))
     }
@@ -127,6 +132,7 @@ impl<'a> ByteReader<'a> {
     }
 
     /// A byte string written by [`put_bytes`].
+    #[inline]
     pub fn bytes(&mut self) -> Result<&'a [u8], ShortInput> {
         let n = self.bounded_len()?;
         self.take(n)

@@ -58,6 +58,7 @@ impl Budget {
         }
     }
 
+    #[inline]
     pub fn limit(&self) -> usize {
         self.limit.load(Ordering::Relaxed)
     }
@@ -111,6 +112,7 @@ impl Budget {
         self.total.load(Ordering::Relaxed)
     }
 
+    #[inline]
     pub fn used_by(&self, part: Part) -> usize {
         self.parts[part as usize].load(Ordering::Relaxed)
     }

@@ -77,6 +77,7 @@ impl RowCache {
         self.trees.fetch_add(1, Ordering::Relaxed)
     }
 
+    #[inline]
     pub fn is_off(&self) -> bool {
         !self.on.load(Ordering::Relaxed)
     }

@@ -150,6 +150,7 @@ impl Engine {
     }
 
     /// A number that changes with each change of foreign keys, or of tables that they name.
+    #[inline]
     pub fn foreign_version(&self) -> u64 {
         self.core.foreign_version()
     }

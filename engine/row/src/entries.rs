@@ -26,6 +26,7 @@ impl Entries {
     }
 
     /// Number of slots: indexes of the schema, or 0 before the first row.
+    #[inline]
     pub fn len(&self) -> usize {
         self.slots.len()
     }
@@ -39,11 +40,13 @@ impl Entries {
         self.slots.get(index).is_some_and(|s| s.present)
     }
 
+    #[inline]
     pub fn key(&self, index: usize) -> &[u8] {
         let s = &self.slots[index];
         &self.bytes[s.start..s.key_end]
     }
 
+    #[inline]
     pub fn value(&self, index: usize) -> &[u8] {
         let s = &self.slots[index];
         &self.bytes[s.key_end..s.value_end]

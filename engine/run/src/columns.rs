@@ -37,6 +37,7 @@ impl Columns {
         usize::from(self.n) - 1
     }
 
+    #[inline]
     pub(crate) fn list(&self) -> &[u8] {
         &self.bytes[..usize::from(self.n)]
     }

@@ -126,6 +126,7 @@ impl Tree {
         self.inner.holding(|| self.inner.set_phase(ABANDONED, true));
     }
 
+    #[inline]
     pub fn is_abandoned(&self) -> bool {
         self.inner.phase.load(Ordering::Acquire) & ABANDONED != 0
     }

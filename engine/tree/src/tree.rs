@@ -238,6 +238,7 @@ impl Tree {
     }
 
     /// Memory of the active buffer.
+    #[inline]
     pub fn active_bytes(&self) -> u64 {
         let view = self.inner.view.load();
         // Does not count the memory of an empty buffer, because no flush can free it: thousands of
@@ -292,6 +293,7 @@ impl Tree {
     }
 
     /// Readers met many dead entries in the active buffer: freezing it would help.
+    #[inline]
     pub fn wants_freeze(&self) -> bool {
         self.inner.wants_freeze.load(Ordering::Relaxed)
     }

@@ -59,6 +59,7 @@ impl Owner {
         self.weight.load(Ordering::Relaxed)
     }
 
+    #[inline]
     pub fn set_weight(&self, weight: u64) {
         self.weight.store(weight, Ordering::Relaxed);
     }
@@ -129,6 +130,7 @@ impl OwnerHandle {
     }
 
     /// The number by which reports name the owner, beside its own.
+    #[inline]
     pub fn set_label(&self, label: u64) {
         self.0.label.store(label, Ordering::Relaxed);
     }
@@ -144,6 +146,7 @@ impl OwnerHandle {
     }
 
     /// Forgets an interrupt; the engine calls it when a statement begins.
+    #[inline]
     pub fn clear_interrupt(&self) {
         self.0.interrupted.store(false, Ordering::SeqCst);
     }

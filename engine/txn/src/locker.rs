@@ -130,6 +130,7 @@ impl Locker {
 
     /// The cost of rolling this owner back: of a deadlock's members the one with the least weight
     /// gives way. Set it before each lock: other owners read it during a wait.
+    #[inline]
     pub fn set_weight(&self, weight: u64) {
         self.owner.set_weight(weight);
     }
@@ -200,6 +201,7 @@ impl Locker {
     }
 
     /// Whether enough rows of `tree` are locked that [`Locker::escalate`] should be tried.
+    #[inline]
     pub fn should_escalate(&self, tree: TreeId) -> bool {
         self.trees.get(tree).is_some_and(|hold| hold.rows >= hold.escalate_at)
     }

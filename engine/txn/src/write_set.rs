@@ -64,16 +64,19 @@ impl WriteSet {
     }
 
     /// The changes of one tree, with operation numbers as sequences: for cursors.
+    #[inline]
     pub fn buffer(&self, tree: TreeId) -> Option<&SortedBuffer> {
         self.trees.get(tree)
     }
 
     /// Sets `key` to `value`; returns what this transaction had written there before.
+    #[inline]
     pub fn put(&mut self, tree: TreeId, key: &[u8], value: &[u8]) -> Put {
         self.write(tree, key, EntryKind::Put, value)
     }
 
     /// Deletes `key`, whether or not it exists.
+    #[inline]
     pub fn delete(&mut self, tree: TreeId, key: &[u8]) -> Put {
         self.write(tree, key, EntryKind::Delete, &[])
     }
@@ -113,6 +116,7 @@ impl WriteSet {
     }
 
     /// A point to return to, or to read at, until it is released or rolled back past. O(1).
+    #[inline]
     pub fn savepoint(&mut self) -> Op {
         self.mark = self.op;
         self.live.push(self.op);
@@ -217,17 +221,20 @@ impl WriteSet {
     }
 
     /// Trees that have changes.
+    #[inline]
     pub fn trees(&self) -> impl Iterator<Item = TreeId> + '_ {
         self.trees.iter().filter(|(_, buffer)| !buffer.is_empty()).map(|(tree, _)| tree)
     }
 
     /// The last version of every changed key of `tree`, in order, for the commit. The sequences are
     /// operation numbers; the caller replaces them by the commit sequence.
+    #[inline]
     pub fn iter_newest(&self, tree: TreeId) -> impl Iterator<Item = EntryRef<'_>> {
         self.buffer(tree).into_iter().flat_map(SortedBuffer::iter_newest)
     }
 
     /// Bytes allocated for changes; what is kept for later ones is not counted.
+    #[inline]
     pub fn bytes(&self) -> usize {
         self.buffer_bytes
             + self.trees.bytes()
@@ -236,10 +243,12 @@ impl WriteSet {
     }
 
     /// Number of versions, including superseded ones.
+    #[inline]
     pub fn entries(&self) -> usize {
         self.entries
     }
 
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.entries == 0
     }

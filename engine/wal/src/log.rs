@@ -139,6 +139,7 @@ impl Wal {
     }
 
     /// End of the log in memory: every record appended so far ends at or before it.
+    #[inline]
     pub fn end(&self) -> Lsn {
         self.end.load(Ordering::Acquire)
     }
@@ -154,11 +155,13 @@ impl Wal {
     }
 
     /// Everything below is durable.
+    #[inline]
     pub fn durable(&self) -> Lsn {
         self.durable.load(Ordering::Acquire)
     }
 
     /// LSN of the first byte kept.
+    #[inline]
     pub fn kept_from(&self) -> Lsn {
         self.segments.lock().front().map_or(0, |s| s.start)
     }

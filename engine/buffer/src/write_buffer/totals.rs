@@ -26,10 +26,12 @@ impl Totals {
         self.bytes.fetch_add(t.bytes, Relaxed);
     }
 
+    #[inline]
     pub fn entries(&self) -> u64 {
         self.entries.load(Relaxed).max(0) as u64
     }
 
+    #[inline]
     pub fn bytes(&self) -> u64 {
         self.bytes.load(Relaxed).max(0) as u64
     }

@@ -250,6 +250,7 @@ impl SortedBuffer {
     }
 
     /// All entries in order.
+    #[inline]
     pub fn iter(&self) -> SortedIter<'_> {
         self.iter_range(Bound::Unbounded, Bound::Unbounded)
     }
@@ -261,6 +262,7 @@ impl SortedBuffer {
     }
 
     /// The newest version of every key, in order.
+    #[inline]
     pub fn iter_newest(&self) -> impl Iterator<Item = EntryRef<'_>> {
         let mut last: Option<&[u8]> = None;
         self.iter().filter(move |e| {
@@ -299,6 +301,7 @@ impl SortedBuffer {
     }
 
     /// Bytes allocated.
+    #[inline]
     pub fn bytes(&self) -> usize {
         self.memory + self.router.memory()
     }
@@ -308,10 +311,12 @@ impl SortedBuffer {
         self.chunks.iter().map(|c| c.payload()).sum()
     }
 
+    #[inline]
     pub fn entries(&self) -> usize {
         self.entries
     }
 
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.entries == 0
     }
@@ -361,6 +366,7 @@ impl<'a> SortedIter<'a> {
 impl<'a> Iterator for SortedIter<'a> {
     type Item = EntryRef<'a>;
 
+    #[inline]
     fn next(&mut self) -> Option<EntryRef<'a>> {
         let e = self.current();
         self.step();
@@ -422,6 +428,7 @@ impl Cursor {
     }
 
     /// The entry after the remembered one; `None`, without moving, at the end.
+    #[inline]
     pub fn next<'b>(&mut self, b: &'b SortedBuffer) -> Option<EntryRef<'b>> {
         let (c, p) = b.position(&self.key, self.seq)?;
         let e = b.chunks[c].entry(p);

@@ -127,6 +127,7 @@ impl Cursor {
     }
 
     /// The current key; requires `valid()`.
+    #[inline]
     pub fn key(&self) -> &[u8] {
         assert!(self.valid, "the cursor has no position");
         match &self.tree {
@@ -136,6 +137,7 @@ impl Cursor {
     }
 
     /// The current value; requires `valid()`.
+    #[inline]
     pub fn value(&self) -> &[u8] {
         assert!(self.valid, "the cursor has no position");
         match &self.tree {

@@ -343,6 +343,7 @@ impl Table {
     }
 
     /// The next AUTO_INCREMENT value.
+    #[inline]
     pub fn auto_increment(&self) -> u64 {
         self.counters.auto_increment.load(Ordering::Relaxed)
     }

@@ -167,6 +167,7 @@ impl Page {
     }
 
     /// Number of columns that hold the key.
+    #[inline]
     fn key_columns(&self) -> usize {
         let optional = [self.layout.seq, self.layout.kind, self.layout.value_end];
         self.layout.columns.list().len() - optional.iter().flatten().count()

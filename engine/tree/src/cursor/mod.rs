@@ -153,6 +153,7 @@ impl TreeCursor {
     }
 
     /// Gives up the position.
+    #[inline]
     pub fn set_at(&mut self, at: Seq) {
         self.release();
         self.walk.at = at;
@@ -188,6 +189,7 @@ impl TreeCursor {
         self.current.is_some()
     }
 
+    #[inline]
     fn at_entry(&self) -> &Source {
         match self.current {
             Some(i) => &self.sources[i],
@@ -196,10 +198,12 @@ impl TreeCursor {
     }
 
     /// Requires `valid()`, as do `value` and `seq`.
+    #[inline]
     pub fn key(&self) -> &[u8] {
         &self.at_entry().key
     }
 
+    #[inline]
     pub fn value(&self) -> &[u8] {
         self.at_entry().value()
     }

@@ -120,6 +120,7 @@ impl Source {
         }
     }
 
+    #[inline]
     pub fn value(&self) -> &[u8] {
         match &self.body {
             SourceBody::Buffer(b) => b.batch.entry(b.at).value,

@@ -75,6 +75,7 @@ impl RunSource {
     }
 
     /// The value of the version that the current key resolves to.
+    #[inline]
     pub(super) fn value(&self) -> &[u8] {
         match &self.page {
             Some(page) => page.value_at(self.value.clone()),

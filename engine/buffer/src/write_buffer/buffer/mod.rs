@@ -255,6 +255,7 @@ impl WriteBuffer {
         self.frozen.store(true, std::sync::atomic::Ordering::Release);
     }
 
+    #[inline]
     pub fn is_frozen(&self) -> bool {
         self.frozen.load(std::sync::atomic::Ordering::Acquire)
     }
@@ -296,6 +297,7 @@ impl WriteBuffer {
     }
 
     /// Bytes allocated.
+    #[inline]
     pub fn bytes(&self) -> u64 {
         self.totals.bytes() + self.router_bytes.load(Relaxed)
     }
@@ -305,10 +307,12 @@ impl WriteBuffer {
         self.directory().shelves.iter().map(|c| c.read().payload() as u64).sum()
     }
 
+    #[inline]
     pub fn entries(&self) -> u64 {
         self.totals.entries()
     }
 
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.entries() == 0
     }
