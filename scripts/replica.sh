@@ -10,6 +10,9 @@
 # whole log, and is measured while it applies it: rows a second, processor time of the server, bytes read and written by it.
 # Then its table must equal the primary's.
 #
+# At last a replica that reads no rows follows a primary with the same cache while CONNECTIONS update rows there as fast as they can,
+# without waiting for a disk: how far is it behind each second, and how soon is it there when they stop?
+#
 # Environment
 #   REPLICAS  any of innodb,frond,read-free (default all three)
 #   ROWS      rows of the table, about 200 bytes each (default 1000000)
@@ -17,6 +20,8 @@
 #   CACHE     bytes of cache of each replica (default 32M)
 #   INDEXED   1: the updates change an indexed column, too (default 0)
 #   THREADS   slave_parallel_threads, in optimistic mode (default 0)
+#   FOLLOW    seconds for which a replica follows a busy primary; 0: not (default 30)
+#   CONNECTIONS  of the busy primary (default 4)
 #   OUT       where the table goes as Markdown (default target/demo)
 #
 # With the defaults it takes some minutes.
@@ -31,8 +36,10 @@ UPDATES=${UPDATES:-60000}
 CACHE=${CACHE:-32M}
 INDEXED=${INDEXED:-0}
 THREADS=${THREADS:-0}
+FOLLOW=${FOLLOW:-30}
+CONNECTIONS=${CONNECTIONS:-4}
 OUT=${OUT:-$TARGET/demo}
-[[ $ROWS =~ ^[1-9][0-9]*$ && $UPDATES =~ ^[1-9][0-9]*$ ]] || die "ROWS and UPDATES are numbers"
+[[ $ROWS =~ ^[1-9][0-9]*$ && $UPDATES =~ ^[1-9][0-9]*$ && $FOLLOW =~ ^[0-9]+$ ]] || die "ROWS, UPDATES and FOLLOW are numbers"
 PORT=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
 
 sql() { # sql NAME STATEMENT...: the answer without headings
@@ -52,9 +59,10 @@ fill() {
     done
 }
 
-make_log() {
+# primary CACHE: with its table filled, and the procedures that update it.
+primary() {
     server_start bench-primary --skip-networking=0 --bind-address=127.0.0.1 --port="$PORT" --server-id=1 --log-bin=bin \
-        --binlog-format=ROW --sync-binlog=0 --frond-flush-log-at-commit=0 --frond-cache-size=256M \
+        --binlog-format=ROW --sync-binlog=0 --frond-flush-log-at-commit=0 --frond-cache-size="$1" \
         --innodb-buffer-pool-size=16M
     fill bench-primary Frond
     local also=
@@ -69,7 +77,18 @@ BEGIN
         UPDATE bench.t SET c = MD5(RAND())$also WHERE id = row;
     END WHILE;
 END //
+CREATE PROCEDURE bench.updates_for(seconds INT)
+BEGIN
+    DECLARE end DATETIME(6) DEFAULT SYSDATE(6) + INTERVAL seconds SECOND;
+    WHILE SYSDATE(6) < end DO
+        CALL bench.updates(100);
+    END WHILE;
+END //
 SQL
+}
+
+make_log() {
+    primary 256M
     say "the primary updates $UPDATES rows"
     sql bench-primary "RESET MASTER; SET rand_seed1 = 17, rand_seed2 = 42; CALL bench.updates($UPDATES)"
     POSITION=$(sql bench-primary "SELECT @@gtid_binlog_pos")
@@ -82,9 +101,9 @@ usage() { # usage PID
     awk '/^read_bytes|^write_bytes/ { print $2 }' "/proc/$1/io"
 }
 
-# apply KIND: one replica, measured; adds a line to RESULTS.
-apply() {
-    local kind=$1 engine=Frond options=() pid before after begin end
+# replica KIND: a server with the same table that knows its primary.
+replica() {
+    local kind=$1 engine=Frond options=()
     [[ $kind != innodb ]] || engine=InnoDB
     case $kind in
         innodb) options=(--innodb-buffer-pool-size="$CACHE" --innodb-log-file-size=256M --innodb-io-capacity=2000) ;;
@@ -100,7 +119,14 @@ apply() {
         --frond-flush-log-at-commit=2 --slave-parallel-threads="$THREADS" --slave-parallel-mode=optimistic "${options[@]}"
     fill "bench-$kind" "$engine"
     sql "bench-$kind" "CHANGE MASTER TO master_host = '127.0.0.1', master_port = $PORT, master_user = 'root',
-        master_use_gtid = slave_pos; START SLAVE IO_THREAD"
+        master_use_gtid = slave_pos"
+}
+
+# apply KIND: one replica, measured; adds a line to RESULTS.
+apply() {
+    local kind=$1 pid before after begin end
+    replica "$kind"
+    sql "bench-$kind" "START SLAVE IO_THREAD"
     until server_sql "bench-$kind" -e 'SHOW SLAVE STATUS\G' | grep -c "Gtid_IO_Pos: $POSITION$" >/dev/null; do sleep 0.2; done
     pid=$(server_pid "bench-$kind")
     mapfile -t before < <(usage "$pid")
@@ -116,6 +142,46 @@ apply() {
     fi
     server_destroy "bench-$kind"
     RESULTS+=("$kind $(((end - begin) / 1000)) $((after[0] - before[0])) $((after[1] - before[1])) $((after[2] - before[2]))")
+}
+
+# Transactions of the primary, and how many of them the replica has not committed.
+behind() {
+    local primary replica
+    replica=$(sql bench-read-free "SELECT @@gtid_slave_pos")
+    primary=$(sql bench-primary "SELECT @@gtid_binlog_pos")
+    primary=${primary##*-}
+    replica=${replica##*-}
+    echo "$primary $((primary - ${replica:-0}))"
+}
+
+# follow: a replica that reads no rows behind a busy primary; sets FOLLOWED.
+follow() {
+    local pids=() second now most=0 begin end position i
+    primary "$CACHE"
+    sql bench-primary "RESET MASTER"
+    replica read-free
+    sql bench-read-free "START SLAVE"
+    say "$CONNECTIONS connections update the primary for $FOLLOW s"
+    for ((i = 1; i <= CONNECTIONS; i++)); do
+        sql bench-primary "SET rand_seed1 = $((i * 7919)), rand_seed2 = $((i * 104729)); CALL bench.updates_for($FOLLOW)" &
+        pids+=($!)
+    done
+    for ((second = 1; second < FOLLOW; second++)); do
+        sleep 1
+        read -r -a now < <(behind)
+        ((now[1] <= most)) || most=${now[1]}
+    done
+    wait "${pids[@]}"
+    begin=$(date +%s%N)
+    position=$(sql bench-primary "SELECT @@gtid_binlog_pos")
+    [[ $(sql bench-read-free "SELECT MASTER_GTID_WAIT('$position', 600)") == 0 ]] || die "the replica does not follow"
+    end=$(date +%s%N)
+    [[ $(sql bench-read-free "CHECKSUM TABLE bench.t EXTENDED") == "$(sql bench-primary "CHECKSUM TABLE bench.t EXTENDED")" ]] ||
+        die "the replica has other rows than the primary"
+    server_destroy bench-read-free
+    server_destroy bench-primary
+    FOLLOWED="A replica that reads no rows behind a primary with $CONNECTIONS busy connections: $((${position##*-} / FOLLOW)) updates a second, \
+at most $most updates behind, and there $(((end - begin) / 1000000)) ms after the last."
 }
 
 # Prints RESULTS, with rates over those of the first line.
@@ -134,8 +200,12 @@ for name in primary innodb frond read-free; do server_destroy "bench-$name"; don
 RESULTS=()
 make_log
 for kind in ${REPLICAS//,/ }; do apply "$kind"; done
+server_destroy bench-primary
+FOLLOWED=
+((FOLLOW == 0)) || follow
 mkdir -p "$OUT"
 {
     printf '%s rows, %s updates, cache %s, indexed %s, threads %s\n\n' "$ROWS" "$UPDATES" "$CACHE" "$INDEXED" "$THREADS"
     report
+    [[ -z $FOLLOWED ]] || printf '\n%s\n' "$FOLLOWED"
 } | tee "$OUT/replica.md"
