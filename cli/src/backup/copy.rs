@@ -103,8 +103,10 @@ type Syncing = (Vec<PathBuf>, AtomicUsize, Mutex<Option<String>>);
 
 /// Makes all files below `dir` durable.
 pub fn sync_files(dir: &Path, meter: &Meter) -> Outcome<()> {
-    fn work(job: &Syncing) {
+    fn work(job: &Syncing, meter: &Meter) {
         while let Some(path) = job.0.get(job.1.fetch_add(1, Relaxed)) {
+            // Syncs take from the server as copying does.
+            meter.add(0);
             if let Err(e) = sync(path) {
                 job.2.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(e.to_string());
             }
@@ -115,11 +117,11 @@ pub fn sync_files(dir: &Path, meter: &Meter) -> Outcome<()> {
     let job: Arc<Syncing> = Arc::new((files, AtomicUsize::new(0), Mutex::new(None)));
     let helpers: Vec<_> = (1..helpers)
         .filter_map(|_| {
-            let job = job.clone();
-            meter.machine().spawn("sync", Box::new(move || work(&job)))
+            let (job, shared) = (job.clone(), meter.clone());
+            meter.machine().spawn("sync", Box::new(move || work(&job, &shared)))
         })
         .collect();
-    work(&job);
+    work(&job, meter);
     helpers.into_iter().for_each(|helper| helper.join());
     let failed = job.2.lock().unwrap_or_else(PoisonError::into_inner).take();
     failed.map_or(Ok(()), |what| Err(Failure::Request(what)))
