@@ -1,18 +1,19 @@
-//! Copying bytes between directories: with checksums, a limit on the rate, and progress.
+//! Copying bytes between directories, with checksums.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use frond_base::checksum64;
 use frond_vfs::{OpenHow, OsVfs, Vfs, VfsFile};
-use serde::Serialize;
 
 use super::manifest::PlainFile;
-use crate::out::{bytes, Failure, Outcome};
+use super::meter::wait;
+pub use super::meter::{Meter, Show};
+use crate::out::{Failure, Outcome};
 
 /// Bytes read at a time.
 pub const PIECE: usize = 4 << 20;
@@ -20,163 +21,6 @@ pub const PIECE: usize = 4 << 20;
 /// For `map_err`: a failure while `doing` something with `path`.
 pub fn failed<'a>(doing: &'a str, path: &'a Path) -> impl Fn(std::io::Error) -> Failure + 'a {
     move |e| Failure::Request(format!("{doing} {}: {e}", path.display()))
-}
-
-/// Where progress is shown.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Show {
-    Nobody,
-    /// One line that changes, if standard error is a terminal.
-    Terminal,
-    /// A JSON object a line, on standard error.
-    Events,
-}
-
-impl Show {
-    pub fn of(quiet: bool, json: bool) -> Show {
-        match (quiet, json) {
-            (true, _) => Show::Nobody,
-            (_, true) => Show::Events,
-            _ if std::io::IsTerminal::is_terminal(&std::io::stderr()) => Show::Terminal,
-            _ => Show::Nobody,
-        }
-    }
-}
-
-/// Limits the rate and shows progress. All threads with a clone share the limit.
-#[derive(Clone)]
-pub struct Meter(Arc<Inner>);
-
-struct Inner {
-    clock: OsVfs,
-    began: Duration,
-    show: Show,
-    /// 0: no limit.
-    rate: AtomicU64,
-    done: AtomicU64,
-    /// 0: not known.
-    total: AtomicU64,
-    shown: Mutex<Duration>,
-}
-
-#[derive(Serialize)]
-struct Progress {
-    event: &'static str,
-    bytes: u64,
-    bytes_total: Option<u64>,
-    bytes_per_second: u64,
-    seconds_left: Option<u64>,
-}
-
-impl Meter {
-    /// `place`: any existing directory.
-    pub fn new(place: &Path, rate: Option<u64>, show: Show) -> Outcome<Meter> {
-        let clock = OsVfs::new(place).map_err(failed("open", place))?;
-        let began = clock.now();
-        let number = |n: u64| AtomicU64::new(n);
-        let (rate, done, total) = (number(rate.unwrap_or(0)), number(0), number(0));
-        Ok(Meter(Arc::new(Inner {
-            clock,
-            began,
-            show,
-            rate,
-            done,
-            total,
-            shown: Mutex::new(began),
-        })))
-    }
-
-    pub fn done(&self) -> u64 {
-        self.0.done.load(Relaxed)
-    }
-
-    /// Adds `more` bytes to the total that is expected.
-    pub fn expect(&self, more: u64) {
-        self.0.total.store(self.done() + more, Relaxed);
-    }
-
-    /// Runs `what` without the limit of the rate, because the server's commits wait for it. Its bytes count, so
-    /// later copies wait for them.
-    pub fn unlimited<T>(&self, what: impl FnOnce(&Meter) -> T) -> T {
-        let rate = self.0.rate.swap(0, Relaxed);
-        let done = what(self);
-        self.0.rate.store(rate, Relaxed);
-        done
-    }
-
-    /// `n` bytes were copied: waits if that was too fast.
-    pub fn add(&self, n: u64) {
-        let done = self.0.done.fetch_add(n, Relaxed) + n;
-        let rate = self.0.rate.load(Relaxed);
-        if rate > 0 {
-            let due = Duration::from_secs_f64(done as f64 / rate as f64);
-            let early = due.saturating_sub(self.0.clock.now().saturating_sub(self.0.began));
-            if early > Duration::from_millis(5) {
-                wait(early);
-            }
-        }
-        self.show();
-    }
-
-    fn show(&self) {
-        let every = match self.0.show {
-            Show::Nobody => return,
-            Show::Terminal => Duration::from_millis(250),
-            Show::Events => Duration::from_secs(1),
-        };
-        let now = self.0.clock.now();
-        // Another thread is showing the progress.
-        let Ok(mut last) = self.0.shown.try_lock() else { return };
-        if now.saturating_sub(*last) < every {
-            return;
-        }
-        *last = now;
-        let done = self.done();
-        let rate = done as f64 / now.saturating_sub(self.0.began).as_secs_f64().max(0.001);
-        let total = Some(self.0.total.load(Relaxed)).filter(|total| *total >= done);
-        let left = total.map(|total| ((total - done) as f64 / rate.max(1.0)).ceil() as u64);
-        if self.0.show == Show::Events {
-            let (bytes_total, seconds_left) = (total, left);
-            let bytes_per_second = rate as u64;
-            let event = "progress";
-            self.event(&Progress {
-                event,
-                bytes: done,
-                bytes_total,
-                bytes_per_second,
-                seconds_left,
-            });
-            return;
-        }
-        let of = match (total, left) {
-            (Some(total), Some(left)) => format!(" of {}, {left} s left", bytes(total)),
-            _ => String::new(),
-        };
-        eprint!("\r\x1b[K{}{of}, {}/s", bytes(done), bytes(rate as u64));
-    }
-
-    /// Writes an event for the program that reads standard error.
-    pub fn event(&self, what: &impl Serialize) {
-        if let (Show::Events, Ok(text)) = (self.0.show, serde_json::to_string(what)) {
-            eprintln!("{text}");
-        }
-    }
-
-    /// Removes the line of progress.
-    pub fn finish(&self) {
-        if self.0.show == Show::Terminal {
-            eprint!("\r\x1b[K");
-        }
-    }
-
-    pub fn seconds(&self) -> f64 {
-        self.0.clock.now().saturating_sub(self.0.began).as_secs_f64()
-    }
-
-    /// The machine's file system and threads.
-    pub fn machine(&self) -> &OsVfs {
-        &self.0.clock
-    }
 }
 
 /// Copies `len` bytes at `offset` to the same place, and returns their checksum.
@@ -234,12 +78,6 @@ pub fn pause(milliseconds: u64) {
     wait(Duration::from_millis(milliseconds));
 }
 
-fn wait(time: Duration) {
-    let (never, bell) = (Mutex::new(()), Condvar::new());
-    let guard = never.lock().unwrap_or_else(PoisonError::into_inner);
-    drop(bell.wait_timeout(guard, time));
-}
-
 /// The first MiB of a file, as text.
 pub fn text(path: &Path) -> Outcome<String> {
     let file = open(path, OpenHow::READ)?;
@@ -265,8 +103,10 @@ type Syncing = (Vec<PathBuf>, AtomicUsize, Mutex<Option<String>>);
 
 /// Makes all files below `dir` durable.
 pub fn sync_files(dir: &Path, meter: &Meter) -> Outcome<()> {
-    fn work(job: &Syncing) {
+    fn work(job: &Syncing, meter: &Meter) {
         while let Some(path) = job.0.get(job.1.fetch_add(1, Relaxed)) {
+            // Syncs take from the server as copying does.
+            meter.add(0);
             if let Err(e) = sync(path) {
                 job.2.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(e.to_string());
             }
@@ -277,11 +117,11 @@ pub fn sync_files(dir: &Path, meter: &Meter) -> Outcome<()> {
     let job: Arc<Syncing> = Arc::new((files, AtomicUsize::new(0), Mutex::new(None)));
     let helpers: Vec<_> = (1..helpers)
         .filter_map(|_| {
-            let job = job.clone();
-            meter.machine().spawn("sync", Box::new(move || work(&job)))
+            let (job, shared) = (job.clone(), meter.clone());
+            meter.machine().spawn("sync", Box::new(move || work(&job, &shared)))
         })
         .collect();
-    work(&job);
+    work(&job, meter);
     helpers.into_iter().for_each(|helper| helper.join());
     let failed = job.2.lock().unwrap_or_else(PoisonError::into_inner).take();
     failed.map_or(Ok(()), |what| Err(Failure::Request(what)))

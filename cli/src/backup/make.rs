@@ -38,6 +38,8 @@ struct Result<'a> {
     bytes_named: u64,
     tables: usize,
     seconds: f64,
+    /// Of these, how many the copy paused for the server's work.
+    seconds_paused: f64,
     blocked_ms: Option<u64>,
     binlog: &'a Option<super::manifest::Binlog>,
     commit_sequence: u64,
@@ -93,7 +95,7 @@ fn tell(
     manifest: &Manifest,
     dir: Option<&Path>,
     packed: Option<u64>,
-    seconds: f64,
+    [seconds, seconds_paused]: [f64; 2],
     how: &HowArgs,
     out: &mut dyn Write,
 ) -> Outcome<()> {
@@ -110,6 +112,7 @@ fn tell(
         bytes_named: named.map(|b| b.2).chain(parts.map(|p| p.1)).sum(),
         tables: manifest.tables.len(),
         seconds,
+        seconds_paused,
         blocked_ms: manifest.blocked_ms,
         binlog: &manifest.binlog,
         commit_sequence: manifest.commit_sequence,
@@ -121,9 +124,13 @@ fn tell(
     }
     let place = dir.map_or("the stream".into(), |dir| dir.display().to_string());
     let packed = packed.map_or(String::new(), |n| format!(" ({} packed)", bytes(n)));
+    let paused = match seconds_paused > 0.0 {
+        true => format!(" ({seconds_paused:.1} s of pauses for the busy server)"),
+        false => String::new(),
+    };
     writeln!(
         out,
-        "{} backup {} in {place}: {} copied{packed}, {} in earlier backups, {seconds:.1} s",
+        "{} backup {} in {place}: {} copied{packed}, {} in earlier backups, {seconds:.1} s{paused}",
         result.kind,
         result.id,
         bytes(result.bytes),
@@ -135,8 +142,8 @@ fn tell(
     Ok(())
 }
 
-/// The manifest, bytes of the pack, seconds.
-type Made = (Manifest, Option<u64>, f64);
+/// The manifest, bytes of the pack, seconds, and how many of these were pauses.
+type Made = (Manifest, Option<u64>, [f64; 2]);
 
 /// Makes the backup as files in `dir`.
 fn directory(
@@ -146,6 +153,7 @@ fn directory(
     how: &HowArgs,
 ) -> Outcome<Made> {
     let meter = Meter::new(dir, how.rate, Show::of(how.quiet, how.json))?;
+    session.watch(how, &meter);
     let (frond, server) = (dir.join("frond"), dir.join("server"));
     for place in [&frond, &server] {
         std::fs::create_dir(place).map_err(failed("make", place))?;
@@ -158,7 +166,7 @@ fn directory(
     copy::sync_files(dir, &meter)?;
     copy::sync_directories(dir)?;
     meter.finish();
-    Ok((manifest.write(dir)?, None, meter.seconds()))
+    Ok((manifest.write(dir)?, None, [meter.seconds(), meter.paused()]))
 }
 
 /// Makes the backup as a pack in `dir`, or on standard output. Commits wait while the server's own files are copied, and a slow
@@ -173,6 +181,7 @@ fn packed(
     let temporary = std::env::temp_dir();
     let work = Work::new(how.work.as_deref().or(dir).unwrap_or(&temporary))?;
     let meter = Meter::new(&work.0, how.rate, Show::of(how.quiet, how.json))?;
+    session.watch(how, &meter);
     let shown = dir.map_or("standard output".into(), |dir| dir.join(PART).display().to_string());
     let cannot = |e: std::io::Error| Failure::Request(format!("writing {shown}: {e}"));
     // Before anything else: this file tells `list` that a backup was begun.
@@ -221,7 +230,7 @@ fn packed(
         vfs.rename(PART, PACK).and_then(|()| vfs.sync_dir()).map_err(cannot)?;
     }
     meter.finish();
-    Ok((manifest, Some(size), meter.seconds()))
+    Ok((manifest, Some(size), [meter.seconds(), meter.paused()]))
 }
 
 /// Copies the server's own and other engines' files to `server`, and takes the pin.

@@ -11,7 +11,8 @@
 //! extract.rs  one table into a server       import.rs    the table as files; names.rs  names in SQL and of files
 //!                                           replay.rs    binary logs, up to a moment; torn.rs  XA transactions that a crash tore off
 //! against.rs  comparison with a running server  clients.rs   options of stock clients
-//! verify.rs restore.rs list.rs              copy.rs      bytes, checksums, rate, progress; parallel.rs  by threads
+//! verify.rs restore.rs list.rs              copy.rs      bytes, checksums; parallel.rs  by threads
+//! meter.rs   rate, pauses, progress        pace.rs      how long to pause, so that a busy server keeps most of its work
 //! store.rs   a directory or a pack          pack/        one file or stream with all of a backup
 //! read_only.rs  files of a backup in the form in which the engine reads them
 //! receive.rs a stream into a directory      key.rs       keys of encrypted packs
@@ -32,7 +33,9 @@ mod list;
 mod log;
 mod make;
 pub mod manifest;
+mod meter;
 mod names;
+mod pace;
 pub mod pack;
 mod parallel;
 mod prepare;

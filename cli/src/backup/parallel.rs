@@ -40,6 +40,15 @@ impl To {
             To::Pack(pack, path) => pack.piece(path, offset, bytes),
         }
     }
+
+    /// The file that is written.
+    fn file(&self) -> Option<Arc<dyn VfsFile>> {
+        match self {
+            To::Nowhere => None,
+            To::File(file) => Some(file.clone()),
+            To::Pack(pack, _) => pack.file(),
+        }
+    }
 }
 
 /// Offset and length.
@@ -145,7 +154,7 @@ impl Job {
                 }
             }
             drop(done);
-            self.meter.add(len);
+            self.meter.copied(len, self.to.file().as_ref());
         }
     }
 }

@@ -164,8 +164,10 @@ impl Lay<'_> {
         let Some(want) = manifest.files.get(IDENTITY) else {
             return Err(store::fail(&newest.path, format!("it has no {IDENTITY}")));
         };
+        copy::sync_files(self.datadir, &meter)?;
         copy::sync_directories(self.datadir)?;
         plain(chain, IDENTITY, &frond.join(ID), want, 1, &meter)?;
+        copy::sync(&frond.join(ID))?;
         copy::sync_directories(&frond)?;
         Ok(meter.done())
     }

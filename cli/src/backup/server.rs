@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use frond_digest::live::Row;
 use frond_engine::{Description, PIN_FILE};
 use frond_vfs::OpenHow;
 
@@ -31,7 +33,7 @@ pub const INNODB_OWN: [&str; 4] =
 
 /// A connection that asks for a pin and holds it until the connection ends.
 pub struct Session {
-    server: Server,
+    server: Arc<Mutex<Server>>,
     pub name: String,
     pub datadir: PathBuf,
     binlog: bool,
@@ -67,12 +69,32 @@ impl Session {
                 datadir.display()
             ))
         })?;
-        Ok(Session { name: server.name.clone(), server, datadir, binlog })
+        Ok(Session {
+            name: server.name.clone(),
+            server: Arc::new(Mutex::new(server)),
+            datadir,
+            binlog,
+        })
+    }
+
+    fn server(&self) -> MutexGuard<'_, Server> {
+        locked(&self.server)
+    }
+
+    /// From here on copying gives way to the server's work.
+    pub fn watch(&self, how: &HowArgs, meter: &Meter) {
+        if how.max_loss < 100 {
+            let server = self.server.clone();
+            meter.watch(
+                f64::from(how.max_loss) / 100.0,
+                Box::new(move || work(&mut locked(&server))),
+            );
+        }
     }
 
     /// Takes the next step of the pin.
     pub fn step(&mut self, step: &str) -> Outcome<()> {
-        self.server.run(&format!("SET SESSION frond_backup = '{step}'"))
+        self.server().run(&format!("SET SESSION frond_backup = '{step}'"))
     }
 
     /// Makes the server checkpoint its tables, so that less of the log is copied; waits up to half a minute.
@@ -97,7 +119,7 @@ impl Session {
         // Their data are in places of their own, which nobody copies.
         let engines = "SELECT engine FROM information_schema.engines WHERE support IN ('YES', 'DEFAULT') AND \
                        engine IN ('COLUMNSTORE', 'MROONGA', 'TOKUDB') LIMIT 1";
-        if let Some(engine) = self.server.value(engines)? {
+        if let Some(engine) = self.server().value(engines)? {
             return Err(Failure::Request(format!(
                 "{}: the engine {engine} is loaded, whose tables neither frond backup nor mariadb-backup copies; \
                  unload it if it has none",
@@ -108,7 +130,7 @@ impl Session {
         let places = "SELECT variable_value FROM information_schema.global_variables WHERE variable_name IN \
                       ('ARIA_LOG_DIR_PATH', 'ROCKSDB_DATADIR')";
         let mut elsewhere = None;
-        self.server.each_row(places, &mut |row| {
+        self.server().each_row(places, &mut |row| {
             let place = self.datadir.join(text(row, 0));
             let full = |path: &Path| std::fs::canonicalize(path).ok();
             if full(&place) != full(&self.datadir) {
@@ -119,7 +141,7 @@ impl Session {
             return Ok(elsewhere);
         }
         let positions =
-            !self.server.value("SELECT @@gtid_slave_pos")?.unwrap_or_default().is_empty();
+            !self.server().value("SELECT @@gtid_slave_pos")?.unwrap_or_default().is_empty();
         let files = copy::walk_data(&self.datadir)?;
         if let Some(found) = files.into_iter().find(|path| is_foreign(path, positions)) {
             return Ok(Some(found));
@@ -128,41 +150,58 @@ impl Session {
         let known =
             "SELECT 1 FROM information_schema.plugins WHERE plugin_name = 'INNODB_SYS_TABLES' AND \
                      plugin_status = 'ACTIVE'";
-        if self.server.value(known)?.is_none() {
+        if self.server().value(known)?.is_none() {
             return Ok(None);
         }
         let inside = "SELECT name FROM information_schema.innodb_sys_tables WHERE space = 0 AND name LIKE '%/%' AND name \
                       NOT IN ('mysql/innodb_table_stats', 'mysql/innodb_index_stats', 'mysql/transaction_registry') LIMIT 1";
-        Ok(self.server.value(inside)?.map(PathBuf::from))
+        Ok(self.server().value(inside)?.map(PathBuf::from))
     }
 
     /// A statement without a result.
     pub fn run(&mut self, sql: &str) -> Outcome<()> {
-        self.server.run(sql)
+        self.server().run(sql)
     }
 
     /// The binary log file that the server is writing; `None`: it writes none.
     pub fn binlog_file(&mut self) -> Outcome<Option<PathBuf>> {
-        let Some(at) = self.position()? else { return Ok(None) };
-        let base = self.server.value("SELECT @@log_bin_basename")?.unwrap_or_default();
+        let Some(at) = self.run_and_look(&[], &[], &mut |_| {})? else { return Ok(None) };
+        let base = self.server().value("SELECT @@log_bin_basename")?.unwrap_or_default();
         // A relative name is relative to the data directory.
         Ok(Some(self.datadir.join(Path::new(&base).with_file_name(at.file))))
     }
 
-    pub fn position(&mut self) -> Outcome<Option<Binlog>> {
-        if !self.binlog {
-            return Ok(None);
+    /// Runs the statements of `before` and `after` in one round trip, since each wakes two processes, and between them reads the position
+    /// in the binary log; `None`: there is none. `answered` gets the number of each statement of both when it has ended.
+    pub fn run_and_look(
+        &mut self,
+        before: &[&str],
+        after: &[&str],
+        answered: &mut dyn FnMut(usize),
+    ) -> Outcome<Option<Binlog>> {
+        let look: &[&str] = match self.binlog {
+            true => &["SHOW MASTER STATUS", "SELECT @@gtid_binlog_pos"],
+            false => &[],
+        };
+        let statements = [before, look, after].concat();
+        let mut found: Vec<String> = Vec::new();
+        let mut each = |number: usize, row: Option<&Row<'_>>| match row {
+            None if number < before.len() => answered(number),
+            None if number >= before.len() + look.len() => answered(number - look.len()),
+            None => {}
+            // Of SHOW MASTER STATUS file and position, the first two.
+            Some(row) => found.extend((0..row.len().min(2)).map(|at| text(row, at))),
+        };
+        if !statements.is_empty() {
+            self.server().batch(&statements, &mut each)?;
         }
-        let mut at = None;
-        self.server.rows("SHOW MASTER STATUS", &mut |row| {
-            let text = |i: usize| {
-                String::from_utf8_lossy(row.get(i).copied().flatten().unwrap_or(b"")).into_owned()
-            };
-            at = Some((text(0), text(1).parse().unwrap_or(0)));
-            true
-        })?;
-        let gtid = self.server.value("SELECT @@gtid_binlog_pos")?.unwrap_or_default();
-        Ok(at.map(|(file, position)| Binlog { file, position, gtid }))
+        Ok(match &found[..] {
+            [file, position, gtid] => {
+                let (file, gtid) = (file.clone(), gtid.clone());
+                Some(Binlog { file, position: position.parse().unwrap_or(0), gtid })
+            }
+            _ => None,
+        })
     }
 
     /// mariadb-backup copies everything else to `to`, and its stages take the pin.
@@ -201,6 +240,23 @@ impl Session {
             .and_then(|text| parse_position(&text));
         Ok(Staged { binlog, blocked_ms: None, files })
     }
+}
+
+fn locked(server: &Mutex<Server>) -> MutexGuard<'_, Server> {
+    server.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Counts what the server has done, whatever the engine: a statement or commit, ten rows written, or a thousand read are one unit. Long statements
+/// count by their rows, and rows count so little that a scan now and then does not hide what becomes of the other sessions. `None`: no answer.
+fn work(server: &mut Server) -> Option<f64> {
+    let own = server.asked as f64;
+    let sql = "SELECT SUM(variable_value * CASE WHEN variable_name IN ('QUERIES', 'HANDLER_COMMIT') THEN 1 \
+               WHEN variable_name LIKE 'HANDLER_READ%' THEN 0.001 ELSE 0.1 END) \
+               FROM information_schema.global_status WHERE variable_name IN ('QUERIES', 'HANDLER_COMMIT', 'HANDLER_WRITE', \
+               'HANDLER_UPDATE', 'HANDLER_DELETE', 'HANDLER_READ_FIRST', 'HANDLER_READ_KEY', 'HANDLER_READ_LAST', \
+               'HANDLER_READ_NEXT', 'HANDLER_READ_PREV', 'HANDLER_READ_RND', 'HANDLER_READ_RND_NEXT')";
+    let all: f64 = server.value(sql).ok()??.parse().ok()?;
+    Some(all - own)
 }
 
 /// Whether a file of the data directory holds data of another engine. `positions`: the server has positions as a replica.

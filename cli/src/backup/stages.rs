@@ -112,12 +112,12 @@ impl Session {
         self.settle()?;
         let began = meter.seconds();
         let until_now = || ((meter.seconds() - began) * 1000.0).ceil() as u64;
-        self.run("BACKUP STAGE BLOCK_COMMIT")?;
-        let stage = until_now();
-        let binlog = self.position()?;
-        // This completes Aria's log and pins Frond.
-        self.run("FLUSH NO_WRITE_TO_BINLOG ENGINE LOGS")?;
-        let pin = until_now();
+        // The second statement completes Aria's log and pins Frond.
+        let (block, flush) =
+            (["BACKUP STAGE BLOCK_COMMIT"], ["FLUSH NO_WRITE_TO_BINLOG ENGINE LOGS"]);
+        let mut ended = [0; 2];
+        let binlog = self.run_and_look(&block, &flush, &mut |n| ended[n] = until_now())?;
+        let [stage, pin] = ended;
         let again = self.changed(to, &before, meter)?;
         let copied = until_now();
         self.run("BACKUP STAGE END")?;

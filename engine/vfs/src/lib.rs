@@ -110,6 +110,9 @@ pub trait VfsFile: Send + Sync {
     fn punch_hole(&self, offset: u64, len: u64) -> io::Result<()>;
     /// Makes data and length durable (fdatasync).
     fn sync(&self) -> io::Result<()>;
+    /// Has the system begin to write what its cache holds of this file; `wait`: until that is written. Makes nothing
+    /// durable; may do nothing.
+    fn write_back(&self, _wait: bool) {}
     /// Whether transfers bypass the operating system's cache and so must be aligned.
     fn is_direct(&self) -> bool;
 

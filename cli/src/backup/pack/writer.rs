@@ -88,6 +88,14 @@ impl Packer {
         Ticket { packer: self, number: turn.taken - 1, used: false }
     }
 
+    /// The file that the pack is written to; `None`: it goes to a pipe.
+    pub fn file(&self) -> Option<Arc<dyn VfsFile>> {
+        match &self.lock().out {
+            Out::File(file) => Some(file.clone()),
+            Out::Pipe(_) => None,
+        }
+    }
+
     /// Records that the backup has a file of this name, which may stay empty.
     pub fn name(&self, path: &str) {
         self.lock().places.entry(path.to_string()).or_default();

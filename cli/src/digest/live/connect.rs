@@ -81,6 +81,8 @@ pub struct Server {
     /// The server's name for the report: `10.11.6-MariaDB at /run/mysqld/mysqld.sock`.
     pub name: String,
     pub mariadb: bool,
+    /// Statements so far.
+    pub asked: u64,
     /// A result was not read to its end: no further query is possible.
     abandoned: bool,
     /// The connection failed (LC4).
@@ -178,6 +180,7 @@ impl Server {
             own: 0,
             name: String::new(),
             mariadb: false,
+            asked: 0,
             abandoned: false,
             lost: false,
         };
@@ -227,6 +230,30 @@ impl Server {
         })
     }
 
+    /// Several statements in one round trip, up to the first that fails. `each` gets the number of the statement: once, without a
+    /// row, when it is answered, and then with each row.
+    pub fn batch(
+        &mut self,
+        statements: &[&str],
+        each: &mut dyn FnMut(usize, Option<&Row<'_>>),
+    ) -> Outcome<()> {
+        let mut run = || {
+            let mut result = self.conn.query_iter(statements.join("; "))?;
+            let mut number = 0;
+            while let Some(rows) = result.iter() {
+                each(number, None);
+                for row in rows {
+                    each(number, Some(&raw(&row?.unwrap_raw())));
+                }
+                number += 1;
+            }
+            Ok(())
+        };
+        let result = run();
+        self.asked += statements.len() as u64;
+        result.map_err(|e| self.failure(&e))
+    }
+
     /// As `rows`; `each` gets the columns' names, too.
     fn ask(&mut self, sql: &str, each: &mut dyn FnMut(&[String], &Row<'_>) -> bool) -> Outcome<()> {
         assert!(!self.abandoned, "a connection is not used after a result was left unread");
@@ -244,19 +271,13 @@ impl Server {
         sql: &str,
         each: &mut dyn FnMut(&[String], &Row<'_>) -> bool,
     ) -> Result<(), mysql::Error> {
+        self.asked += 1;
         let mut result = self.conn.query_iter(sql)?;
         let name = |column: &mysql::Column| column.name_str().into_owned();
         let names: Vec<String> = result.columns().as_ref().iter().map(name).collect();
         while let Some(row) = result.next() {
             let values = row?.unwrap_raw();
-            let row: Vec<Option<&[u8]>> = values
-                .iter()
-                .map(|value| match value {
-                    Some(Value::Bytes(bytes)) => Some(bytes.as_slice()),
-                    _ => None,
-                })
-                .collect();
-            if !each(&names, &row) {
+            if !each(&names, &raw(&values)) {
                 // Dropping it would read the rest of the result, perhaps gigabytes; the connection ends with the
                 // program.
                 std::mem::forget(result);
@@ -310,6 +331,17 @@ impl Server {
         };
         Failure::Request(format!("{}: {}{advice}", self.name, server.message))
     }
+}
+
+/// The values of a row of a text result.
+fn raw(values: &[Option<Value>]) -> Vec<Option<&[u8]>> {
+    values
+        .iter()
+        .map(|value| match value {
+            Some(Value::Bytes(bytes)) => Some(bytes.as_slice()),
+            _ => None,
+        })
+        .collect()
 }
 
 /// The privileges that an account needs to read `source`.
