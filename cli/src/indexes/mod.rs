@@ -18,44 +18,38 @@ use frond_indexes::report::{self, Report};
 use frond_indexes::usage;
 use frond_querylog::input::{Format, Input, Origin};
 
-use crate::out::{bytes, colour, Failure, Outcome, GENERATOR};
+use crate::out::{colour, Failure, Outcome, GENERATOR};
 pub use args::IndexesArgs;
 
 /// True if nothing was found.
 pub fn run(args: &IndexesArgs, out: &mut dyn Write) -> Outcome<bool> {
     let mut report = Report { version: report::VERSION, ..Report::default() };
     // A foreign key of one file may need an index of another, so all are read first.
-    let (mut all, mut dumps) = (Vec::new(), Vec::new());
+    let (mut all, mut hiding, mut usage) = (Vec::new(), Vec::new(), None);
     for file in &args.files {
         let dump = read_dump(file)?;
         let name = file.display().to_string();
         report.problems.extend(dump.problems.iter().map(|what| format!("{name}: {what}")));
         report.sources.push(name);
-        dumps.push((all.len(), dump.hiding));
         all.extend(dump.tables);
-    }
-    let parents = Parents::of(&all);
-    for (at, table) in all.iter().enumerate().filter(|(_, table)| args.wants(&table.db)) {
-        let hiding = dumps.iter().rev().find(|(first, _)| *first <= at).map(|(_, hiding)| *hiding);
-        report.tables += 1;
-        report.indexes += table.keys.len();
-        report.findings.extend(report::duplicates(table, &parents, hiding.unwrap_or_default()));
+        hiding.resize(all.len(), dump.hiding);
     }
     if args.files.is_empty() {
         let mut server = server::connect(args)?;
-        let (tables, hiding) = server::read(&mut server, &mut report)?;
-        let usage = match args.unused {
-            true => Some(unused::usage(args, &mut server, &tables, &mut report)?),
-            false => None,
-        };
-        let parents = Parents::of(&tables);
-        for table in tables.iter().filter(|table| args.wants(&table.db)) {
-            report.tables += 1;
-            report.indexes += table.keys.len();
-            report.findings.extend(report::duplicates(table, &parents, hiding));
-            if let Some(usage) = &usage {
-                report.findings.extend(usage::unused(table, &parents, usage, hiding));
-            }
+        let (tables, hides) = server::read(&mut server, &mut report)?;
+        if args.unused {
+            usage = Some(unused::usage(args, &mut server, &tables, &mut report)?);
+        }
+        hiding.resize(tables.len(), hides);
+        all = tables;
+    }
+    let parents = Parents::of(&all);
+    for (table, hiding) in all.iter().zip(hiding).filter(|(table, _)| args.wants(&table.db)) {
+        report.tables += 1;
+        report.indexes += table.keys.len();
+        report.findings.extend(report::duplicates(table, &parents, hiding));
+        if let Some(usage) = &usage {
+            report.findings.extend(usage::unused(table, &parents, usage, hiding));
         }
     }
     if args.json {
@@ -63,7 +57,7 @@ pub fn run(args: &IndexesArgs, out: &mut dyn Write) -> Outcome<bool> {
     } else if args.html {
         report.write_html(GENERATOR.into(), out)?;
     } else {
-        report.write_text(colour(), &bytes, out)?;
+        report.write_text(colour(), out)?;
     }
     if !report.problems.is_empty() {
         out.flush()?;

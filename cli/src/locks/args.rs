@@ -3,17 +3,10 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueHint};
-use frond_locks::report::Section;
+use frond_locks::report::LISTS;
 
 use crate::server_args::{seconds, ServerOptions};
-
-/// The lists by their names.
-fn lists() -> impl TypedValueParser<Value = Section> {
-    PossibleValuesParser::new(Section::ALL.map(|(name, _, _)| name))
-        .try_map(|name| Section::named(&name).ok_or("there is no such list"))
-}
 
 /// Show who waits for whom, long transactions and deadlocks
 ///
@@ -73,8 +66,8 @@ pub struct LocksArgs {
     pub html: bool,
 
     /// One list of the result as CSV
-    #[arg(long, value_name = "LIST", value_parser = lists(), conflicts_with_all = ["json", "follow"])]
-    pub csv: Option<Section>,
+    #[arg(long, value_name = "LIST", value_parser = LISTS.map(|(name, _)| name), conflicts_with_all = ["json", "follow"])]
+    pub csv: Option<String>,
 
     /// Columns of the CSV, by their names in --json (wants.table: a field in a field); default: all
     #[arg(long, value_name = "NAME,...", requires = "csv", value_delimiter = ',')]

@@ -21,7 +21,7 @@ const TRX: &str = "SELECT trx_id, trx_mysql_thread_id, \
     GREATEST(0, TIMESTAMPDIFF(SECOND, trx_started, NOW())), \
     GREATEST(0, TIMESTAMPDIFF(MICROSECOND, trx_wait_started, NOW(6))), \
     trx_state, trx_operation_state, trx_requested_lock_id, trx_lock_structs, trx_rows_locked, trx_rows_modified, \
-    trx_tables_locked, trx_query FROM information_schema.INNODB_TRX";
+    trx_query FROM information_schema.INNODB_TRX";
 const LOCKS: &str = "SELECT lock_id, lock_trx_id, lock_mode, lock_table, lock_index, lock_space, lock_page, lock_rec, \
     lock_data FROM information_schema.INNODB_LOCKS";
 const WAITS: &str = "SELECT requesting_trx_id, requested_lock_id, blocking_trx_id FROM information_schema.INNODB_LOCK_WAITS";
@@ -137,8 +137,7 @@ pub fn innodb(server: &mut Server, dump: &mut Dump) -> Outcome<()> {
             lock_structs: number(row, 7).unwrap_or(0),
             row_locks: number(row, 8).unwrap_or(0),
             undo: number(row, 9).unwrap_or(0),
-            tables_locked: number(row, 10).unwrap_or(0),
-            statement: text(row, 11).into_bytes(),
+            statement: text(row, 10).into_bytes(),
             ..Trx::default()
         });
         requested.push(text(row, 6));

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use frond_locks::analysis::{Analysis, Deadlocks};
 use frond_locks::model::{Deadlock, Dump};
-use frond_locks::report::{fields, write_csv, Options, Report};
+use frond_locks::report::{csv, Options, Report};
 use frond_locks::text::reader::Sink;
 
 use super::args::LocksArgs;
@@ -19,14 +19,9 @@ pub fn write(args: &LocksArgs, report: &Report, out: &mut dyn Write) -> Outcome<
         report.write_json(out)?;
     } else if args.html {
         report.write_html(GENERATOR.into(), out)?;
-    } else if let Some(section) = args.csv {
-        let known = fields(report, section);
-        // Without a row the names are unknown, so none can be called wrong.
-        if let Some(name) = args.fields.iter().find(|n| !known.is_empty() && !known.contains(n)) {
-            let known = known.join(", ");
-            return Err(Failure::Request(format!("no field '{name}': there are {known}")));
-        }
-        write_csv(report, section, &args.fields, out)?;
+    } else if let Some(list) = &args.csv {
+        let text = csv(report, list, &args.fields).map_err(Failure::Request)?;
+        out.write_all(text.as_bytes())?;
     } else {
         report.write_text(colour(), out)?;
     }

@@ -7,7 +7,7 @@
 //! | `duplicates` | which key repeats which |
 //! | `duty` | why a key must stay |
 //! | `usage` | which keys were read, by servers' counters and logged plans |
-//! | `report` | the document: findings with reasons and the statements that follow from them; `html` draws it |
+//! | `report` | the document: findings with reasons and the statements that follow from them; `document` draws it |
 //!
 //! This crate has no connection and no terminal: its caller passes in bytes and rows.
 //!
@@ -22,10 +22,10 @@
 //! Tested in `tests/it/`.
 #![forbid(unsafe_code)]
 
+mod document;
 pub mod dump;
 pub mod duplicates;
 pub mod duty;
-mod html;
 pub mod model;
 pub mod report;
 pub mod usage;

@@ -1,10 +1,11 @@
 //! Tables, as far as their indexes need them.
 
 /// The declared kind of a key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum KeyKind {
     Primary,
     Unique,
+    #[default]
     Plain,
     Fulltext,
     Spatial,
@@ -52,7 +53,7 @@ impl Part {
 }
 
 /// A key of a table; the name of the primary key is `PRIMARY`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Key {
     pub name: String,
     pub kind: KeyKind,
@@ -78,19 +79,7 @@ pub struct Key {
 
 impl Key {
     pub fn new(name: impl Into<String>, kind: KeyKind, parts: Vec<Part>) -> Key {
-        Key {
-            name: name.into(),
-            kind,
-            parts,
-            using: None,
-            hash: false,
-            ignored: false,
-            without_overlaps: false,
-            comment: String::new(),
-            options: String::new(),
-            bytes: None,
-            cardinality: None,
-        }
+        Key { name: name.into(), kind, parts, ..Key::default() }
     }
 
     pub fn is_unique(&self) -> bool {

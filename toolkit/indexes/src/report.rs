@@ -1,9 +1,7 @@
-//! The findings as one document, which `--json` writes and the text shows. docs/indexes.md documents its
-//! fields.
+//! The findings, which `--json` writes unchanged and `document` shows. docs/indexes.md documents their fields.
 
 use std::io::{self, Write};
 
-use frond_page::printable;
 use serde::Serialize;
 
 use crate::dump::Hiding;
@@ -28,9 +26,10 @@ pub struct Report {
     pub problems: Vec<String>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
+    #[default]
     Duplicate,
     Prefix,
     Backwards,
@@ -40,21 +39,7 @@ pub enum Kind {
     Unused,
 }
 
-impl Kind {
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Kind::Duplicate => "duplicate",
-            Kind::Prefix => "prefix",
-            Kind::Backwards => "backwards",
-            Kind::PrimarySuffix => "primary-suffix",
-            Kind::Shorten => "shorten",
-            Kind::ForeignKey => "foreign-key",
-            Kind::Unused => "unused",
-        }
-    }
-}
-
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct Item {
     pub kind: Kind,
     pub db: String,
@@ -79,23 +64,9 @@ pub struct Item {
 
 impl Item {
     fn new(table: &Table, kind: Kind, key: String, definition: String, reason: String) -> Item {
-        Item {
-            kind,
-            db: table.db.clone(),
-            table: table.name.clone(),
-            key,
-            definition,
-            of: None,
-            of_definition: None,
-            reason,
-            ignored: false,
-            bytes: None,
-            cardinality: None,
-            rows: table.rows,
-            now: None,
-            undo: None,
-            later: None,
-        }
+        let (db, name) = (table.db.clone(), table.name.clone());
+        let rows = table.rows;
+        Item { kind, db, table: name, key, definition, reason, rows, ..Item::default() }
     }
 
     pub(crate) fn table_name(&self) -> String {
@@ -261,50 +232,4 @@ impl Report {
         serde_json::to_writer_pretty(&mut *out, self)?;
         writeln!(out)
     }
-
-    /// Writes the document for people. `colour`: with a terminal's escape sequences; `bytes` formats sizes.
-    pub fn write_text(
-        &self,
-        colour: bool,
-        bytes: &dyn Fn(u64) -> String,
-        out: &mut dyn Write,
-    ) -> io::Result<()> {
-        let (bold, dim, plain) =
-            if colour { ("\x1b[1m", "\x1b[2m", "\x1b[0m") } else { ("", "", "") };
-        let mut table = String::new();
-        for item in &self.findings {
-            let name = printable(&item.table_name());
-            if name != table {
-                let rows = item.rows.map_or(String::new(), |n| format!("  about {n} rows"));
-                writeln!(out, "{bold}{name}{plain}{dim}{rows}{plain}")?;
-                table = name;
-            }
-            let mut facts = vec![item.kind.name().to_owned()];
-            facts.extend(item.bytes.map(bytes));
-            facts.extend(item.cardinality.map(|n| format!("cardinality {n}")));
-            let (definition, facts) = (printable(&item.definition), facts.join(", "));
-            writeln!(out, "  {bold}{definition}{plain}  [{facts}]")?;
-            writeln!(out, "    {}", printable(&item.reason))?;
-            if let Some(of) = &item.of_definition {
-                writeln!(out, "    stays: {}", printable(of))?;
-            }
-            for (when, sql) in item.steps() {
-                writeln!(out, "    {dim}{when:<6}{plain}{}", printable(sql))?;
-            }
-        }
-        if !self.findings.is_empty() {
-            writeln!(out)?;
-        }
-        let size: u64 = self.findings.iter().filter_map(|item| item.bytes).sum();
-        let size = if size > 0 { format!(", {} in them", bytes(size)) } else { String::new() };
-        let found = plural(self.findings.len(), "finding", "findings");
-        let tables = plural(self.tables, "table", "tables");
-        let indexes = plural(self.indexes, "index", "indexes");
-        writeln!(out, "{found} in {tables} with {indexes}{size}.")?;
-        self.notes.iter().try_for_each(|note| writeln!(out, "{}", printable(note)))
-    }
-}
-
-fn plural(n: usize, one: &str, many: &str) -> String {
-    format!("{n} {}", if n == 1 { one } else { many })
 }

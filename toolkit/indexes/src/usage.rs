@@ -130,16 +130,8 @@ impl Saved {
         }
         let unknown = now.created.iter().filter(|c| changed(c));
         let unknown = unknown.map(|c| (c.db.clone(), c.table.clone())).collect();
-        let younger = Vec::new();
-        Ok(Window {
-            seconds: elapsed,
-            counts,
-            sources,
-            unknown,
-            younger,
-            restarted: false,
-            exact: true,
-        })
+        let exact = true;
+        Ok(Window { seconds: elapsed, counts, sources, unknown, exact, ..Window::default() })
     }
 }
 
@@ -152,15 +144,13 @@ impl Counters {
             seconds: self.uptime,
             counts: self.sources.values().flatten().cloned().collect(),
             sources: self.sources.keys().cloned().collect(),
-            unknown: Vec::new(),
-            restarted: false,
-            exact: false,
+            ..Window::default()
         }
     }
 }
 
 /// The counts of one server from one moment to another.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub struct Window {
     pub seconds: u64,
     pub counts: Vec<Count>,

@@ -7,7 +7,7 @@
 //!
 //! - GR1. Work is bounded: a waiter has at most `MOST` blockers.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use serde::Serialize;
 
@@ -168,72 +168,22 @@ pub fn places(waits: &[Wait]) -> HashMap<usize, usize> {
 /// `MOST`. Empty where they are unknown or wait in a circle. The result has the order of `waits`.
 pub fn roots(waits: &[Wait]) -> Vec<Vec<usize>> {
     let of = places(waits);
-    let mut found: Vec<Option<Vec<usize>>> = vec![None; waits.len()];
-    let mut seen = vec![usize::MAX; waits.len()];
-    for at in blockers_first(waits, &of) {
-        let (mut roots, mut stack) = (Vec::new(), vec![at]);
-        let add = |roots: &mut Vec<usize>, root: usize| {
-            if roots.len() < MOST && !roots.contains(&root) {
-                roots.push(root);
-            }
-        };
-        seen[at] = at;
-        while let Some(here) = stack.pop() {
-            for by in &waits[here].by {
-                match of.get(&by.trx) {
-                    None => add(&mut roots, by.trx),
-                    Some(&next) if seen[next] == at => {}
-                    Some(&next) => {
-                        seen[next] = at;
-                        match &found[next] {
-                            Some(known) => known.iter().for_each(|root| add(&mut roots, *root)),
-                            None => stack.push(next),
-                        }
-                    }
+    // Blocker -> the waits that it blocks directly.
+    let mut behind: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+    for (at, wait) in waits.iter().enumerate() {
+        wait.by.iter().for_each(|by| behind.entry(by.trx).or_default().push(at));
+    }
+    let mut found: Vec<Vec<usize>> = vec![Vec::new(); waits.len()];
+    for root in behind.keys().filter(|trx| !of.contains_key(trx)) {
+        let mut stack = vec![root];
+        while let Some(trx) = stack.pop() {
+            for &at in behind.get(trx).into_iter().flatten() {
+                // GR1: those behind a wait with `MOST` roots have as many.
+                if found[at].last() != Some(root) && found[at].len() < MOST {
+                    found[at].push(*root);
+                    stack.push(&waits[at].waiter);
                 }
             }
-        }
-        roots.sort_unstable();
-        found[at] = Some(roots);
-    }
-    found.into_iter().map(Option::unwrap_or_default).collect()
-}
-
-/// Each wait behind those that it waits for, unless they are in a circle: so their roots can be reused.
-fn blockers_first(waits: &[Wait], of: &HashMap<usize, usize>) -> Vec<usize> {
-    let (mut order, mut met) = (Vec::new(), vec![false; waits.len()]);
-    for begin in 0..waits.len() {
-        let mut stack = vec![(begin, false)];
-        while let Some((at, done)) = stack.pop() {
-            if done {
-                order.push(at);
-            } else if !std::mem::replace(&mut met[at], true) {
-                stack.push((at, true));
-                let next = waits[at].by.iter().filter_map(|by| of.get(&by.trx));
-                stack.extend(next.map(|next| (*next, false)));
-            }
-        }
-    }
-    order
-}
-
-/// The waits that wait for themselves through others. `among`: the waits to check.
-pub fn circles(waits: &[Wait], among: &[usize]) -> Vec<usize> {
-    let of = places(waits);
-    let mut found = Vec::new();
-    let mut seen = vec![usize::MAX; waits.len()];
-    for &at in among {
-        let mut stack = vec![at];
-        while let Some(here) = stack.pop() {
-            for next in waits[here].by.iter().filter_map(|by| of.get(&by.trx)) {
-                if seen[*next] != at {
-                    seen[*next] = at;
-                    stack.push(*next);
-                }
-            }
-        }
-        if seen[at] == at {
-            found.push(at);
         }
     }
     found

@@ -108,7 +108,6 @@ pub struct Trx {
     pub lock_structs: u64,
     pub row_locks: u64,
     pub undo: u64,
-    pub tables_locked: u64,
     /// `LOCK WAIT`
     pub waits: bool,
     /// How long it has been waiting for its lock.

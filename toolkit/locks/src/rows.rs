@@ -13,24 +13,19 @@ impl Serialize for Clock {
 }
 
 /// Microseconds, written as seconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(into = "f64")]
 pub struct Micros(pub u64);
 
+impl From<Micros> for f64 {
+    fn from(time: Micros) -> f64 {
+        time.0 as f64 / 1e6
+    }
+}
+
 impl Micros {
-    pub fn seconds(self) -> f64 {
-        self.0 as f64 / 1e6
-    }
-}
-
-impl std::ops::AddAssign for Micros {
-    fn add_assign(&mut self, other: Micros) {
+    pub fn add(&mut self, other: Micros) {
         self.0 = self.0.saturating_add(other.0);
-    }
-}
-
-impl Serialize for Micros {
-    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        to.serialize_f64(self.seconds())
     }
 }
 
@@ -169,12 +164,10 @@ pub struct Transaction {
     pub dumps: u64,
     /// Dumps in which it ran no statement and its client was idle.
     pub idle_dumps: u64,
-    pub waiting_dumps: u64,
     /// The most row locks at once.
     pub row_locks: u64,
     pub undo_entries: u64,
     pub lock_structs: u64,
-    pub tables_locked: u64,
     /// Its last state.
     pub state: String,
     /// `idle in transaction`, `waits for a lock`, `read view`, `prepared`, `rolling back`

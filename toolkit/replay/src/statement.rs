@@ -79,16 +79,16 @@ fn duty_of(kind: StatementKind, words: &Words<'_>, writes: bool) -> Duty {
     use StatementKind::*;
     // The server's version decides whether an executable comment is read; and several statements are not one.
     let sets_it = |v: &&[u8]| bare(v).ends_with(b"read_only");
-    let read_only_kept = !words.any(&[b"tx_read_only", b"transaction_read_only", b"write"])
+    let read_only_kept = !words.any("tx_read_only transaction_read_only write")
         && !words.variables.iter().any(sets_it);
     let modified = words.first_is(b"set") && kind != Set;
     match kind {
-        Select if words.any(&[b"outfile", b"dumpfile"]) => Duty::Skip(Skip::Administration),
+        Select if words.any("outfile dumpfile") => Duty::Skip(Skip::Administration),
         _ if words.several => Duty::Skip(Skip::MayWrite),
         Select if !writes && modified && !read_only_kept => Duty::Skip(Skip::MayWrite),
-        Select if !writes && words.any(&[b"nextval", b"setval", b"get_lock", b"next"]) => {
+        Select if !writes && words.any("nextval setval get_lock next") => {
             // NEXT is a word of NEXT VALUE FOR, and of FETCH NEXT.
-            if words.any(&[b"nextval", b"setval", b"get_lock"]) || words.any(&[b"value"]) {
+            if words.any("nextval setval get_lock") || words.any("value") {
                 Duty::Skip(Skip::MayWrite)
             } else {
                 Duty::Run
@@ -97,12 +97,12 @@ fn duty_of(kind: StatementKind, words: &Words<'_>, writes: bool) -> Duty {
         Select => Duty::Run,
         Begin if writes || read_only_kept => Duty::Session,
         Commit | Rollback | Savepoint | Use => Duty::Session,
-        Set if words.any(&[b"global", b"persist", b"persist_only"])
+        Set if words.any("global persist persist_only")
             || words.variables.iter().any(|v| is_global(v)) =>
         {
             Duty::Skip(Skip::Administration)
         }
-        Set if writes || read_only_kept && !words.any(&[b"select"]) => Duty::Session,
+        Set if writes || read_only_kept && !words.any("select") => Duty::Session,
         Insert | Replace | Update | Delete | Load | Create | Alter | Drop | Truncate | Rename
             if !writes =>
         {
@@ -158,58 +158,31 @@ fn bare(name: &[u8]) -> Vec<u8> {
 
 /// True if the statement's result depends on the session's clock, which can be set.
 pub fn reads_clock(sql: &[u8]) -> bool {
-    Words::of(sql).any(&[
-        b"now",
-        b"current_timestamp",
-        b"curdate",
-        b"current_date",
-        b"curtime",
-        b"current_time",
-        b"localtime",
-        b"localtimestamp",
-        b"unix_timestamp",
-        b"utc_timestamp",
-        b"utc_date",
-        b"utc_time",
-    ])
+    Words::of(sql).any(
+        "now current_timestamp curdate current_date curtime current_time localtime \
+        localtimestamp unix_timestamp utc_timestamp utc_date utc_time",
+    )
 }
 
 /// Why two right answers to a statement may have different rows; `None` if they may not.
 pub fn undetermined(sql: &[u8], db: &[u8]) -> Option<&'static str> {
     let words = Words::of(sql);
-    if words.calls_any(&[
-        b"rand",
-        b"uuid",
-        b"uuid_short",
-        b"uuid_v4",
-        b"uuid_v7",
-        b"sys_guid",
-        b"random_bytes",
-        b"sysdate",
-    ]) {
+    if words.calls_any("rand uuid uuid_short uuid_v4 uuid_v7 sys_guid random_bytes sysdate") {
         return Some("random values, or a clock that cannot be set");
     }
-    if words.calls_any(&[
-        b"connection_id",
-        b"version",
-        b"user",
-        b"session_user",
-        b"system_user",
-        b"is_used_lock",
-        b"is_free_lock",
-        b"release_lock",
-        b"load_file",
-        b"benchmark",
-    ]) || words.any(&[b"current_user", b"current_role"])
+    if words.calls_any(
+        "connection_id version user session_user system_user is_used_lock is_free_lock \
+        release_lock load_file benchmark",
+    ) || words.any("current_user current_role")
         || words.variables.iter().any(|v| v.starts_with(b"@@"))
     {
         return Some("says something of its connection or server");
     }
-    let system: [&[u8]; 4] = [b"information_schema", b"performance_schema", b"mysql", b"sys"];
-    if words.any(&system) || system.iter().any(|name| db.eq_ignore_ascii_case(name)) {
+    const SYSTEM: &str = "information_schema performance_schema mysql sys";
+    if words.any(SYSTEM) || is_of(db, SYSTEM) {
         return Some("reads the server's own tables");
     }
-    if words.any(&[b"group_concat", b"json_arrayagg", b"json_objectagg", b"over"]) {
+    if words.any("group_concat json_arrayagg json_objectagg over") {
         return Some("an aggregate or window whose order nothing may say");
     }
     if words.assigns {
@@ -224,23 +197,12 @@ pub fn undetermined(sql: &[u8], db: &[u8]) -> Option<&'static str> {
 /// True if the result shows one of several texts that a collation calls equal.
 pub fn chooses_among_equals(sql: &[u8]) -> bool {
     let words = Words::of(sql);
-    words.any(&[b"distinct", b"group", b"union", b"intersect", b"except"])
-        || words.calls_any(&[b"max", b"min"])
+    words.any("distinct group union intersect except") || words.calls_any("max min")
 }
 
 /// True if it computes a sum of many values: of FLOAT and DOUBLE it depends on their order, without a bound if they cancel.
 pub fn sums(sql: &[u8]) -> bool {
-    Words::of(sql).calls_any(&[
-        b"sum",
-        b"avg",
-        b"std",
-        b"stddev",
-        b"stddev_pop",
-        b"stddev_samp",
-        b"variance",
-        b"var_pop",
-        b"var_samp",
-    ])
+    Words::of(sql).calls_any("sum avg std stddev stddev_pop stddev_samp variance var_pop var_samp")
 }
 
 /// The statement without its own LIMIT; `None` if it has none.
@@ -357,7 +319,13 @@ fn is(sql: &[u8], token: &Token, word: &[u8]) -> bool {
     token.kind == TokenKind::Word && sql[token.start..token.end].eq_ignore_ascii_case(word)
 }
 
+/// Whether `word` is one of `words`, which spaces separate.
+fn is_of(word: &[u8], words: &str) -> bool {
+    words.split(' ').any(|one| word.eq_ignore_ascii_case(one.as_bytes()))
+}
+
 /// The words of a statement, and the other facts about its tokens that matter.
+#[derive(Default)]
 struct Words<'a> {
     words: Vec<&'a [u8]>,
     /// Words that are followed by a parenthesis.
@@ -376,15 +344,7 @@ impl<'a> Words<'a> {
     }
 
     fn of_in(sql: &'a [u8], mode: SqlMode) -> Words<'a> {
-        let mut found = Words {
-            words: Vec::new(),
-            calls: Vec::new(),
-            variables: Vec::new(),
-            assigns: false,
-            parameters: false,
-            inner_limit: false,
-            several: false,
-        };
+        let mut found = Words::default();
         let (mut depth, mut semicolon, mut seen) = (0usize, false, false);
         let mut before = None;
         for token in tokens(sql, mode) {
@@ -414,17 +374,14 @@ impl<'a> Words<'a> {
         found
     }
 
-    fn calls_any(&self, wanted: &[&[u8]]) -> bool {
-        self.calls.iter().any(|word| wanted.iter().any(|w| word.eq_ignore_ascii_case(w)))
+    fn calls_any(&self, wanted: &str) -> bool {
+        self.calls.iter().any(|word| is_of(word, wanted))
     }
 
-    fn any(&self, wanted: &[&[u8]]) -> bool {
-        self.words.iter().any(|word| {
-            let word = match word.first() {
-                Some(b'`' | b'"') if word.len() > 1 => &word[1..word.len() - 1],
-                _ => word,
-            };
-            wanted.iter().any(|w| word.eq_ignore_ascii_case(w))
+    fn any(&self, wanted: &str) -> bool {
+        self.words.iter().any(|word| match word.first() {
+            Some(b'`' | b'"') if word.len() > 1 => is_of(&word[1..word.len() - 1], wanted),
+            _ => is_of(word, wanted),
         })
     }
 

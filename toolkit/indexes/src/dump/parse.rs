@@ -58,11 +58,9 @@ impl Schema {
             }
         } else if t.take(&["DROP", "INDEX"]) {
             t.take(&["IF", "EXISTS"]);
-            let key = t.name();
-            if t.take(&["ON"]) {
-                if let (Some(key), Some(table)) = (key, self.table(&mut t)) {
-                    table.keys.retain(|k| !same_name(&k.name, &key));
-                }
+            if let (Some(key), true) = (t.name(), t.take(&["ON"])) {
+                let table = self.table(&mut t);
+                table.into_iter().for_each(|table| drop_key(table, &key));
             }
         }
         Ok(())
@@ -88,11 +86,10 @@ impl Schema {
             let (db, name) = self.resolve(name);
             // CREATE TABLE .. LIKE, .. SELECT
             if t.peek() != Some(TokenKind::Open) {
-                if t.take(&["LIKE"]) {
-                    let like = t.full_name().map(|name| self.resolve(name));
-                    let found = like.and_then(|name| self.tables[*self.at.get(&name)?].clone());
+                let like = if t.take(&["LIKE"]) { self.table(&mut t).cloned() } else { None };
+                if let Some(of) = like {
                     // Foreign keys are not copied.
-                    self.put(found.map(|of| Table { db, name, foreign: Vec::new(), ..of }));
+                    self.put(Table { db, name, foreign: Vec::new(), ..of });
                 }
                 return Ok(());
             }
@@ -100,7 +97,7 @@ impl Schema {
             t.list(&mut |t| definition(t, &mut table))
                 .ok_or_else(|| format!("the definition of table {} is not closed", table.name))?;
             options(&mut t, &mut table);
-            self.put(Some(table));
+            self.put(table);
             return Ok(());
         }
         let kind = kind_word(&mut t);
@@ -121,14 +118,12 @@ impl Schema {
         Ok(())
     }
 
-    fn put(&mut self, table: Option<Table>) {
-        if let Some(table) = table {
-            let name = (table.db.clone(), table.name.clone());
-            if let Some(old) = self.at.insert(name, self.tables.len()) {
-                self.tables[old] = None;
-            }
-            self.tables.push(Some(table));
+    fn put(&mut self, table: Table) {
+        let name = (table.db.clone(), table.name.clone());
+        if let Some(old) = self.at.insert(name, self.tables.len()) {
+            self.tables[old] = None;
         }
+        self.tables.push(Some(table));
     }
 
     fn alter(&mut self, mut t: Tokens<'_>) -> Result<(), String> {
@@ -147,19 +142,18 @@ impl Schema {
     }
 }
 
+fn drop_key(table: &mut Table, name: &str) {
+    table.keys.retain(|key| !same_name(&key.name, name));
+}
+
 /// Applies one item of an ALTER TABLE's list. `None`: a parenthesis is still open at the end.
 fn alteration(t: &mut Tokens<'_>, table: &mut Table) -> Option<()> {
     if t.take(&["ADD"]) {
-        let mark = *t;
-        if key_or_constraint(t, table)?.is_none() {
-            *t = mark;
-            t.take(&["COLUMN"]);
-            t.take(&["IF", "NOT", "EXISTS"]);
-            if t.peek() == Some(TokenKind::Open) {
-                t.list(&mut |t| definition(t, table))?;
-            } else {
-                column(t, table)?;
-            }
+        t.take(&["COLUMN"]);
+        t.take(&["IF", "NOT", "EXISTS"]);
+        match t.peek() {
+            Some(TokenKind::Open) => t.list(&mut |t| definition(t, table))?,
+            _ => definition(t, table)?,
         }
     } else if t.take(&["DROP"]) {
         if t.take(&["PRIMARY", "KEY"]) {
@@ -170,9 +164,7 @@ fn alteration(t: &mut Tokens<'_>, table: &mut Table) -> Option<()> {
             table.foreign.retain(|key| key.name != name);
         } else if t.take(&["INDEX"]) || t.take(&["KEY"]) || t.take(&["CONSTRAINT"]) {
             t.take(&["IF", "EXISTS"]);
-            if let Some(name) = t.name() {
-                table.keys.retain(|key| !same_name(&key.name, &name));
-            }
+            t.name().into_iter().for_each(|name| drop_key(table, &name));
         }
     } else if t.take(&["RENAME", "INDEX"]) || t.take(&["RENAME", "KEY"]) {
         let from = t.name();
@@ -199,22 +191,22 @@ fn alteration(t: &mut Tokens<'_>, table: &mut Table) -> Option<()> {
 /// A key, a constraint or a column. `None`: a parenthesis is not closed.
 fn definition(t: &mut Tokens<'_>, table: &mut Table) -> Option<()> {
     let mark = *t;
-    if key_or_constraint(t, table)?.is_none() {
+    if !key_or_constraint(t, table)? {
         *t = mark;
         column(t, table)?;
     }
     Some(())
 }
 
-/// `UNIQUE`, `FULLTEXT`, `SPATIAL`, `VECTOR`.
+/// `PRIMARY`, `UNIQUE`, `FULLTEXT`, `SPATIAL`, `VECTOR`.
 fn kind_word(t: &mut Tokens<'_>) -> Option<KeyKind> {
-    const KINDS: [KeyKind; 4] =
-        [KeyKind::Unique, KeyKind::Fulltext, KeyKind::Spatial, KeyKind::Vector];
+    use KeyKind::{Fulltext, Primary, Spatial, Unique, Vector};
+    const KINDS: [KeyKind; 5] = [Primary, Unique, Fulltext, Spatial, Vector];
     KINDS.into_iter().find(|kind| t.take(&[kind.word()]))
 }
 
-/// A key, a foreign key or a check. Outer `None`: a parenthesis is not closed; inner `None`: it is something else.
-fn key_or_constraint(t: &mut Tokens<'_>, table: &mut Table) -> Option<Option<()>> {
+/// A key, a foreign key or a check. `None`: a parenthesis is not closed; false: it is something else.
+fn key_or_constraint(t: &mut Tokens<'_>, table: &mut Table) -> Option<bool> {
     let mut symbol = None;
     if t.take(&["CONSTRAINT"])
         && !["PRIMARY", "UNIQUE", "FOREIGN", "CHECK"].iter().any(|w| t.sees(w))
@@ -230,23 +222,17 @@ fn key_or_constraint(t: &mut Tokens<'_>, table: &mut Table) -> Option<Option<()>
             key.columns = columns;
             table.foreign.push(key);
         }
-        return Some(Some(()));
+        return Some(true);
     }
     if t.take(&["PERIOD", "FOR"]) || t.take(&["CHECK"]) {
         t.skip_definition();
-        return Some(Some(()));
+        return Some(true);
     }
-    let kind = if t.take(&["PRIMARY", "KEY"]) {
-        KeyKind::Primary
-    } else {
-        let kind = kind_word(t);
-        let plain = t.take(&["INDEX"]) || t.take(&["KEY"]);
-        match (kind, plain) {
-            (Some(kind), _) => kind,
-            (None, true) => KeyKind::Plain,
-            (None, false) => return Some(None),
-        }
-    };
+    let kind = kind_word(t);
+    if !(t.take(&["INDEX"]) || t.take(&["KEY"])) && kind.is_none() {
+        return Some(false);
+    }
+    let kind = kind.unwrap_or(KeyKind::Plain);
     t.take(&["IF", "NOT", "EXISTS"]);
     let before = using(t);
     let mut name = symbol.filter(|_| kind == KeyKind::Unique);
@@ -256,12 +242,12 @@ fn key_or_constraint(t: &mut Tokens<'_>, table: &mut Table) -> Option<Option<()>
     let before = using(t).or(before);
     // A column whose unquoted name is one of those words.
     if t.peek() != Some(TokenKind::Open) {
-        return Some(None);
+        return Some(false);
     }
     let mut key = key_parts(t, name, kind)?;
     key.using = key.using.or(before);
     put_key(table, key);
-    Some(Some(()))
+    Some(true)
 }
 
 /// Whether `IGNORED`, `VISIBLE` and the like hide a key; `None`: none of them comes next.

@@ -6,59 +6,45 @@
 //!   statement that does not begin with a word of `KEPT`.
 //! - DS2. A `;` in a string, a quoted name or a comment ends nothing.
 
+use frond_sqltext::{tokens, SqlMode, TokenKind};
+
 /// No `CREATE TABLE` is longer.
 pub const MAX_STATEMENT: usize = 16 << 20;
 
 /// First words of statements that concern tables.
 const KEPT: [&str; 5] = ["CREATE", "ALTER", "DROP", "USE", "RENAME"];
-/// This many bytes suffice to see the first word behind the marks of a comment.
+/// This many bytes suffice to see the first word behind the marks of a comment, and a line `DELIMITER x`. No byte
+/// is looked at before as many follow it, or the end.
 const LOOK: usize = 64;
+const DELIMITER: &[u8] = b"DELIMITER ";
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum State {
+    #[default]
     Plain,
     Quoted(u8),
-    Escaped(u8),
+    /// To the end of the line.
     Line,
-    /// True right behind a `*`.
-    Comment(bool),
+    Comment,
+    /// Between `DELIMITER x` and the next line `DELIMITER`, where bodies of routines are.
+    Body,
 }
 
 /// See the module's text.
+#[derive(Default)]
 pub struct Splitter {
     state: State,
-    /// The statement so far, without the part before its first word.
+    /// Bytes that came too late to be looked at.
+    ahead: Vec<u8>,
+    /// The statement so far without comments; the marks of executable ones are part of it.
     text: Vec<u8>,
     /// `None` until the first word is complete.
     wanted: Option<bool>,
-    /// The last three bytes, the newest at the end.
-    last: [u8; 3],
-    /// Open executable comments.
-    executable: u32,
-    /// Between `DELIMITER x` and the next line `DELIMITER`, where bodies of routines are.
-    body: bool,
-    line_start: Vec<u8>,
-    line: u64,
-    /// Where the statement began.
+    inside_line: bool,
+    /// Line ends so far.
+    lines: u64,
+    /// The line in which the statement, or a comment before it, began.
     begun: u64,
-    too_long: bool,
-}
-
-impl Default for Splitter {
-    fn default() -> Self {
-        Splitter {
-            state: State::Plain,
-            text: Vec::new(),
-            wanted: None,
-            last: [0; 3],
-            executable: 0,
-            body: false,
-            line_start: Vec::new(),
-            line: 1,
-            begun: 1,
-            too_long: false,
-        }
-    }
 }
 
 /// How the input ended.
@@ -75,158 +61,118 @@ pub enum End {
 impl Splitter {
     /// Passes each statement that `bytes` complete and that concerns tables to `each`, with its line.
     pub fn feed(&mut self, bytes: &[u8], each: &mut dyn FnMut(&[u8], u64)) {
+        self.ahead.extend_from_slice(bytes);
+        let all = std::mem::take(&mut self.ahead);
         let mut at = 0;
-        while let Some(&b) = bytes.get(at) {
-            // Nearly all of a dump is the inside of strings in rows.
-            if let (State::Quoted(quote), false) = (self.state, self.keeps()) {
-                let rest = &bytes[at..];
-                let skip = memchr::memchr3(quote, b'\\', b'\n', rest).unwrap_or(rest.len());
-                if skip > 0 {
-                    at += skip;
-                    self.last = *b"xxx";
-                    continue;
-                }
-            }
-            at += 1;
-            self.byte(b, each);
+        while at + LOOK < all.len() {
+            at += self.step(&all[at..], each);
         }
+        self.ahead.extend_from_slice(&all[at..]);
     }
 
     /// The last statement needs no `;` if its first word is in `KEPT`; its parser decides whether it
     /// is complete.
     pub fn finish(mut self, each: &mut dyn FnMut(&[u8], u64)) -> End {
-        if self.body || self.text.is_empty() && self.state != State::Comment(false) {
+        let mut rest = &std::mem::take(&mut self.ahead)[..];
+        while !rest.is_empty() {
+            rest = &rest[self.step(rest, each)..];
+        }
+        let (state, open) = (self.state, !self.text.is_empty());
+        if state == State::Body || !open && state != State::Comment {
+            return End::Whole;
+        }
+        let wanted = self.wanted.or_else(|| self.is_wanted()) == Some(true);
+        if wanted && matches!(state, State::Plain | State::Line) {
+            self.end(each);
             return End::Whole;
         }
         let text = String::from_utf8_lossy(&self.text);
         let first: Vec<&str> = text.split_whitespace().take(3).collect();
-        let first = first.join(" ");
-        let wanted = self.wanted.or_else(|| self.is_wanted());
-        if wanted == Some(true) && matches!(self.state, State::Plain | State::Line) {
-            self.end(each);
-            return End::Whole;
-        }
-        End::Cut { line: self.begun, first }
+        End::Cut { line: self.begun, first: first.join(" ") }
     }
 
-    fn keeps(&self) -> bool {
-        self.wanted != Some(false) && !self.body
-    }
-
-    fn byte(&mut self, b: u8, each: &mut dyn FnMut(&[u8], u64)) {
-        if b == b'\n' {
-            self.line += 1;
+    /// Reads the next bytes of `rest`, and returns how many.
+    fn step(&mut self, rest: &[u8], each: &mut dyn FnMut(&[u8], u64)) -> usize {
+        let b = rest[0];
+        let begins = !std::mem::replace(&mut self.inside_line, b != b'\n');
+        self.lines += u64::from(b == b'\n');
+        let between = self.state == State::Plain && self.text.is_empty();
+        if begins && (between || self.state == State::Body) {
+            let begin = &rest[..rest.len().min(DELIMITER.len())];
+            if begin.eq_ignore_ascii_case(DELIMITER) {
+                let line = &rest[DELIMITER.len()..rest.len().min(LOOK)];
+                let end = memchr::memchr(b'\n', line).unwrap_or(line.len());
+                let ends = line[..end].trim_ascii() == b";";
+                self.state = if ends { State::Plain } else { State::Body };
+                return DELIMITER.len() + end;
+            }
         }
-        if self.delimiter(b) {
-            return;
-        }
-        let [third, before_that, before] = self.last;
-        self.last = [before_that, before, b];
-        let mut push = true;
         match self.state {
-            State::Plain => match b {
-                b'\'' | b'"' | b'`' => self.state = State::Quoted(b),
-                b'#' => {
-                    self.state = State::Line;
-                    push = false;
-                }
-                0..=b' ' if before == b'-' && before_that == b'-' => {
-                    self.text.truncate(self.text.len().saturating_sub(2));
-                    self.state = if b == b'\n' { State::Plain } else { State::Line };
-                }
-                b'*' if before == b'/' => {
-                    self.state = State::Comment(false);
-                    push = false;
-                }
-                // The line at which old clients stop: `/*M!999999\- enable the sandbox mode */`.
-                b'\\' if self.text == b"/*M!999999" => {
-                    self.text.truncate(1);
-                    self.executable = 0;
-                    self.state = State::Comment(false);
-                    push = false;
-                }
-                b'/' if before == b'*' && self.executable > 0 => self.executable -= 1,
-                b';' => {
-                    self.end(each);
-                    return;
-                }
-                _ => {}
-            },
-            State::Quoted(quote) if b == quote => self.state = State::Plain,
-            State::Quoted(quote) if b == b'\\' && quote != b'`' => {
-                self.state = State::Escaped(quote);
-            }
-            State::Quoted(_) => {}
-            State::Escaped(quote) => self.state = State::Quoted(quote),
-            State::Line => {
-                push = b == b'\n';
-                if b == b'\n' {
-                    self.state = State::Plain;
-                }
-            }
-            // `/*!` and `/*M!` open code.
-            State::Comment(_) if b == b'!' && (before_that, before) == (b'/', b'*') => {
-                self.open_code(b"*");
-            }
-            State::Comment(_) if b == b'!' && self.last == *b"*M!" && third == b'*' => {
-                self.open_code(b"*M");
-            }
-            State::Comment(true) if b == b'/' => {
+            State::Plain => return self.plain(rest, each),
+            State::Quoted(quote) => return self.quoted(quote, rest),
+            State::Comment if rest.starts_with(b"*/") => {
                 self.state = State::Plain;
-                // Removes the `/` of the comment's beginning.
-                self.text.pop();
-                self.last = *b"   ";
-                push = false;
                 self.keep(b' ');
+                return 2;
             }
-            State::Comment(_) => {
-                self.state = State::Comment(b == b'*');
-                push = false;
+            State::Line if b == b'\n' => {
+                self.state = State::Plain;
+                self.keep(b);
             }
+            State::Line | State::Comment | State::Body => {}
         }
-        if push {
-            self.keep(b);
-        }
+        1
     }
 
-    fn open_code(&mut self, mark: &[u8]) {
-        self.executable += 1;
-        self.state = State::Plain;
-        mark.iter().for_each(|b| self.keep(*b));
-    }
-
-    /// Handles the client's lines `DELIMITER x`. True if the byte belongs to a body or to such a line.
-    fn delimiter(&mut self, b: u8) -> bool {
-        const WORD: &[u8] = b"DELIMITER ";
-        let at_start = self.body || self.text.is_empty();
-        if b == b'\n' {
-            let line = std::mem::take(&mut self.line_start);
-            let said = line.len() > WORD.len() && line[..WORD.len()].eq_ignore_ascii_case(WORD);
-            if said && at_start {
-                self.body = line[WORD.len()..].trim_ascii() != b";";
-                self.text.clear();
-                self.wanted = None;
-                return true;
+    fn plain(&mut self, rest: &[u8], each: &mut dyn FnMut(&[u8], u64)) -> usize {
+        let b = rest[0];
+        let comment = match rest {
+            [b'#', ..] | [b'-', b'-'] | [b'-', b'-', 0..=b' ', ..] => Some(State::Line),
+            // The line at which old clients stop: `/*M!999999\- enable the sandbox mode */`.
+            _ if rest.starts_with(b"/*M!999999\\") => Some(State::Comment),
+            [b'/', b'*', b'!', ..] | [b'/', b'*', b'M', b'!', ..] => None,
+            [b'/', b'*', ..] => Some(State::Comment),
+            _ => None,
+        };
+        if let Some(state) = comment {
+            if self.text.is_empty() {
+                self.begun = self.lines + 1;
             }
-        } else if self.line_start.len() < LOOK {
-            self.line_start.push(b);
+            self.state = state;
+            return if state == State::Comment { 2 } else { 1 };
         }
-        if self.body {
-            return true;
+        match b {
+            b'\'' | b'"' | b'`' => self.state = State::Quoted(b),
+            b';' => {
+                self.end(each);
+                return 1;
+            }
+            _ => {}
         }
-        // The line is not part of a statement.
-        let line = &self.line_start;
-        let n = line.len().min(WORD.len());
-        if n == WORD.len() && line[..n].eq_ignore_ascii_case(WORD) && self.begins(line) {
-            self.text.clear();
-            return true;
-        }
-        false
+        self.keep(b);
+        1
     }
 
-    /// Whether the statement so far consists of nothing but `line`.
-    fn begins(&self, line: &[u8]) -> bool {
-        self.text.len() <= line.len() && self.state == State::Plain
+    fn quoted(&mut self, quote: u8, rest: &[u8]) -> usize {
+        if self.wanted == Some(false) {
+            // Nearly all of a dump is the inside of strings in rows.
+            match memchr::memchr3(quote, b'\\', b'\n', rest) {
+                None => return rest.len(),
+                Some(0) => {}
+                Some(skip) => return skip,
+            }
+        }
+        self.keep(rest[0]);
+        match rest {
+            [b, ..] if *b == quote => self.state = State::Plain,
+            [b'\\', next, ..] if quote != b'`' => {
+                self.lines += u64::from(*next == b'\n');
+                self.keep(*next);
+                return 2;
+            }
+            _ => {}
+        }
+        1
     }
 
     fn keep(&mut self, b: u8) {
@@ -234,46 +180,34 @@ impl Splitter {
             if b <= b' ' {
                 return;
             }
-            self.begun = self.line;
-            self.wanted = None;
+            self.begun = self.lines + 1;
         }
         match self.wanted {
-            Some(false) if self.text.len() >= LOOK => return,
             None if self.text.len() >= LOOK => {
                 self.wanted = Some(self.is_wanted().unwrap_or(false));
             }
             None if b <= b' ' || b == b'`' => self.wanted = self.is_wanted(),
             _ => {}
         }
-        if self.text.len() >= MAX_STATEMENT {
-            self.too_long = true;
-            return;
+        let most = if self.wanted == Some(false) { LOOK } else { MAX_STATEMENT };
+        if self.text.len() < most {
+            self.text.push(b);
         }
-        self.text.push(b);
     }
 
     /// Whether the first word is in `KEPT`; `None` while it is incomplete.
     fn is_wanted(&self) -> Option<bool> {
-        let text = &self.text;
-        let mut words = frond_sqltext::tokens(text, frond_sqltext::SqlMode::default())
-            .filter(|t| t.kind == frond_sqltext::TokenKind::Word);
-        match words.next() {
-            Some(word) => {
-                let word = &text[word.start..word.end];
-                Some(KEPT.iter().any(|kept| word.eq_ignore_ascii_case(kept.as_bytes())))
-            }
-            None => None,
-        }
+        let word = tokens(&self.text, SqlMode::default()).find(|t| t.kind == TokenKind::Word)?;
+        let word = &self.text[word.start..word.end];
+        Some(KEPT.iter().any(|kept| word.eq_ignore_ascii_case(kept.as_bytes())))
     }
 
     fn end(&mut self, each: &mut dyn FnMut(&[u8], u64)) {
-        self.executable = 0;
-        let wanted = self.wanted.or_else(|| self.is_wanted());
-        if wanted == Some(true) && !self.too_long {
+        let wanted = self.wanted.or_else(|| self.is_wanted()) == Some(true);
+        if wanted && self.text.len() < MAX_STATEMENT {
             each(&self.text, self.begun);
         }
         self.text.clear();
         self.wanted = None;
-        self.too_long = false;
     }
 }

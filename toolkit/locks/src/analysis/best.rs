@@ -1,23 +1,26 @@
 //! The largest of many, in bounded memory.
 
-/// Keeps at least the `most` largest that were added.
-#[derive(Debug)]
+/// As many of the largest are kept at least.
+pub const MOST: usize = 2_000;
+
+/// Keeps the largest that were added.
 pub struct Best<T> {
     kept: Vec<(u64, T)>,
-    most: usize,
     /// How many were added.
     pub count: u64,
 }
 
-impl<T: Clone> Best<T> {
-    pub fn new(most: usize) -> Best<T> {
-        Best { kept: Vec::new(), most, count: 0 }
+impl<T> Default for Best<T> {
+    fn default() -> Best<T> {
+        Best { kept: Vec::new(), count: 0 }
     }
+}
 
+impl<T: Clone> Best<T> {
     pub fn add(&mut self, weight: u64, item: T) {
         self.count += 1;
         self.kept.push((weight, item));
-        if self.kept.len() >= 2 * self.most {
+        if self.kept.len() >= 2 * MOST {
             self.cut();
         }
     }
@@ -25,7 +28,7 @@ impl<T: Clone> Best<T> {
     fn cut(&mut self) {
         // A stable sort: of equal ones the first stay.
         self.kept.sort_by_key(|(weight, _)| std::cmp::Reverse(*weight));
-        self.kept.truncate(self.most);
+        self.kept.truncate(MOST);
     }
 
     /// The `n` largest, the largest first.

@@ -2,41 +2,30 @@
 
 use std::collections::BTreeMap;
 
+use frond_sqltext::class_hash;
+
+use super::best::MOST;
 use super::{class, key, Best, Key};
 use crate::model::{Clock, Dump, Trx};
 use crate::rows::Transaction;
 
-/// The number of transactions that are kept: those that were open longest.
-const MOST: usize = 2_000;
 /// The number of statement classes that are kept for a transaction.
 const CLASSES: usize = 5;
 
 struct Seen {
     row: Transaction,
-    /// Number of the statement whose class is the first.
+    /// Checksum of the statement whose class is the first.
     statement: u64,
     /// The number of the last dump that had it.
     round: u64,
 }
 
+#[derive(Default)]
 pub struct Transactions {
     /// In order, so that a report is always the same.
     open: BTreeMap<Key, Seen>,
     pub ended: Best<Transaction>,
     round: u64,
-}
-
-impl Default for Transactions {
-    fn default() -> Transactions {
-        Transactions { open: BTreeMap::new(), ended: Best::new(MOST), round: 0 }
-    }
-}
-
-fn hash(bytes: &[u8]) -> u64 {
-    use std::hash::{DefaultHasher, Hash, Hasher};
-    let mut hasher = DefaultHasher::new();
-    bytes.hash(&mut hasher);
-    hasher.finish()
 }
 
 impl Transactions {
@@ -89,11 +78,9 @@ impl Seen {
         row.last = at.map(Clock).or(row.last);
         row.dumps += 1;
         row.idle_dumps += u64::from(trx.idle());
-        row.waiting_dumps += u64::from(trx.waits);
         row.row_locks = row.row_locks.max(trx.row_locks);
         row.undo_entries = row.undo_entries.max(trx.undo);
         row.lock_structs = row.lock_structs.max(trx.lock_structs);
-        row.tables_locked = row.tables_locked.max(trx.tables_locked);
         row.state.clone_from(&trx.state);
         for (on, flag) in [
             (trx.idle(), "idle in transaction"),
@@ -107,7 +94,7 @@ impl Seen {
             }
         }
         self.round = round;
-        let statement = hash(&trx.statement);
+        let statement = class_hash(&trx.statement);
         if !trx.statement.is_empty() && statement != self.statement {
             self.statement = statement;
             let class = class(&trx.statement);

@@ -8,8 +8,6 @@ use crate::graph;
 use crate::model::{Clock, Dump, Lock, Trx};
 use crate::rows::{Blocker, Micros, Place, Record, Totals, Wait};
 
-/// Waits that are kept: the longest.
-const MOST: usize = 2_000;
 /// The most root blockers and records that are kept.
 const MAPPED: usize = 20_000;
 
@@ -23,6 +21,7 @@ struct Seen {
 /// Table, index, space, page, heap number, key.
 type What = (Arc<str>, Option<Arc<str>>, u64, u64, u32, Option<String>);
 
+#[derive(Default)]
 pub struct Waits {
     /// In order, so that a report is always the same.
     open: BTreeMap<(Key, Option<What>), Seen>,
@@ -31,19 +30,6 @@ pub struct Waits {
     pub hot: HashMap<What, Record>,
     pub totals: Totals,
     round: u64,
-}
-
-impl Default for Waits {
-    fn default() -> Waits {
-        Waits {
-            open: BTreeMap::new(),
-            ended: Best::new(MOST),
-            roots: HashMap::new(),
-            hot: HashMap::new(),
-            totals: Totals::default(),
-            round: 0,
-        }
-    }
 }
 
 fn what(lock: &Lock) -> What {
@@ -122,18 +108,18 @@ impl Waits {
     fn end(&mut self, key: &(Key, Option<What>)) {
         let Some(Seen { mut row, roots, .. }) = self.open.remove(key) else { return };
         self.totals.count += 1;
-        self.totals.seconds += row.seconds;
+        self.totals.seconds.add(row.seconds);
         let alone = row.held_by.is_empty() && row.queued_behind.is_empty();
         self.totals.without_blocker += u64::from(alone);
         for root in &roots {
             if let Some(root) = self.roots.get_mut(root) {
                 root.waits += 1;
-                root.blocked_seconds += row.seconds;
+                root.blocked_seconds.add(row.seconds);
             }
         }
         if let Some(hot) = key.1.as_ref().and_then(|what| self.hot.get_mut(what)) {
             hot.waits += 1;
-            hot.seconds += row.seconds;
+            hot.seconds.add(row.seconds);
         }
         row.roots = roots.into_iter().map(|(id, _)| id).collect();
         self.ended.add(row.seconds.0, row);

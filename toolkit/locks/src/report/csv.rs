@@ -1,70 +1,43 @@
 //! A list of the document as CSV (RFC 4180), with chosen fields.
 
 use std::collections::BTreeSet;
-use std::io::{self, Write};
 
 use serde_json::{Map, Value};
 
 use super::Report;
 
-/// A list of the document.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Section {
-    Tree,
-    Blockers,
-    Waits,
-    Records,
-    Transactions,
-    Locks,
-    Deadlocks,
-    Series,
+/// The lists of the document, each with its place there.
+pub const LISTS: [(&str, &str); 8] = [
+    ("tree", "/tree/nodes"),
+    ("blockers", "/blockers"),
+    ("waits", "/longest_waits"),
+    ("records", "/records"),
+    ("transactions", "/longest_transactions"),
+    ("locks", "/locks"),
+    ("deadlocks", "/deadlock_groups"),
+    ("series", "/series"),
+];
+
+/// The rows of a list, with a field of an object inside a field as `wants.table`. A deadlock has a row for each member.
+fn rows(report: &Report, name: &str) -> Vec<Map<String, Value>> {
+    let mut document = serde_json::to_value(report).unwrap_or_default();
+    let place = LISTS.iter().find(|(known, _)| *known == name).map_or("", |(_, place)| place);
+    let list = document.pointer_mut(place).map(Value::take).unwrap_or_default();
+    let mut all = Vec::new();
+    for (number, mut row) in (1_u64..).zip(objects(list)) {
+        let members = row.remove("members").map(objects);
+        if members.is_some() {
+            row.insert("group".into(), number.into());
+        }
+        for member in members.unwrap_or_else(|| vec![Map::new()]) {
+            all.push(flat(row.clone().into_iter().chain(member).collect()));
+        }
+    }
+    all
 }
 
-impl Section {
-    /// Each with its name, and its place in the document.
-    pub const ALL: [(&str, Section, &str); 8] = [
-        ("tree", Section::Tree, "/tree/nodes"),
-        ("blockers", Section::Blockers, "/blockers"),
-        ("waits", Section::Waits, "/longest_waits"),
-        ("records", Section::Records, "/records"),
-        ("transactions", Section::Transactions, "/longest_transactions"),
-        ("locks", Section::Locks, "/locks"),
-        ("deadlocks", Section::Deadlocks, "/deadlock_groups"),
-        ("series", Section::Series, "/series"),
-    ];
-
-    pub fn named(name: &str) -> Option<Section> {
-        Section::ALL.iter().find(|(known, _, _)| *known == name).map(|(_, section, _)| *section)
-    }
-
-    /// Its rows in `report`, with a field of an object inside a field as `wants.table`.
-    fn rows(self, report: &Report) -> Vec<Map<String, Value>> {
-        let mut document = serde_json::to_value(report).unwrap_or_default();
-        let place = Section::ALL.iter().find(|(_, section, _)| *section == self);
-        let list = place.and_then(|(_, _, place)| document.pointer_mut(place));
-        let rows = rows(list.map(Value::take).unwrap_or_default());
-        if self != Section::Deadlocks {
-            return rows;
-        }
-        // One row for each member, with the fields of its deadlock group.
-        let mut all = Vec::new();
-        for (number, mut group) in (1_u64..).zip(rows) {
-            let members = group.remove("members").unwrap_or_default();
-            group.insert("group".into(), number.into());
-            all.extend(
-                self::rows(members)
-                    .into_iter()
-                    .map(|row| row.into_iter().chain(group.clone()).collect()),
-            );
-        }
-        all
-    }
-}
-
-fn rows(list: Value) -> Vec<Map<String, Value>> {
-    let Value::Array(list) = list else { return Vec::new() };
-    let row = |row| if let Value::Object(row) = row { Some(flat(row)) } else { None };
-    list.into_iter().filter_map(row).collect()
+fn objects(list: Value) -> Vec<Map<String, Value>> {
+    serde_json::from_value(list).unwrap_or_default()
 }
 
 fn flat(map: Map<String, Value>) -> Map<String, Value> {
@@ -79,13 +52,6 @@ fn flat(map: Map<String, Value>) -> Map<String, Value> {
         }
     }
     out
-}
-
-/// The names of the fields in a section's rows.
-pub fn fields(report: &Report, of: Section) -> Vec<String> {
-    let names: BTreeSet<String> =
-        of.rows(report).into_iter().flatten().map(|(name, _)| name).collect();
-    names.into_iter().collect()
 }
 
 fn cell(value: Option<&Value>) -> String {
@@ -106,18 +72,20 @@ fn cell(value: Option<&Value>) -> String {
     }
 }
 
-/// Writes `of` with the fields `wanted` (none: all, by name). A field that no row has is empty.
-pub fn write_csv(
-    report: &Report,
-    of: Section,
-    wanted: &[String],
-    out: &mut dyn Write,
-) -> io::Result<()> {
-    let names = if wanted.is_empty() { fields(report, of) } else { wanted.to_vec() };
-    writeln!(out, "{}", names.join(","))?;
-    for row in of.rows(report) {
-        let cells: Vec<String> = names.iter().map(|name| cell(row.get(name))).collect();
-        writeln!(out, "{}", cells.join(","))?;
+/// A list with the fields `wanted` (none: all, by name). `Err`: the list has no such field.
+pub fn csv(report: &Report, list: &str, wanted: &[String]) -> Result<String, String> {
+    let rows = rows(report, list);
+    let known: BTreeSet<&str> = rows.iter().flatten().map(|(name, _)| name.as_str()).collect();
+    let known: Vec<&str> = known.into_iter().collect();
+    // Without a row the names are unknown, so none can be called wrong.
+    if let Some(name) = wanted.iter().find(|n| !known.is_empty() && !known.contains(&n.as_str())) {
+        return Err(format!("no field '{name}': there are {}", known.join(", ")));
     }
-    Ok(())
+    let names = if wanted.is_empty() { known } else { wanted.iter().map(|n| &n[..]).collect() };
+    let mut out = names.join(",") + "\n";
+    for row in &rows {
+        let cells: Vec<String> = names.iter().map(|name| cell(row.get(*name))).collect();
+        out += &(cells.join(",") + "\n");
+    }
+    Ok(out)
 }

@@ -195,7 +195,7 @@ fn node(node: &Node) -> Shape {
         name: name(&node.who),
         badges: node.idle.then_some("idle in transaction").into_iter().collect(),
         facts: facts.join(", "),
-        seconds: node.waits_seconds.map(|waits| waits.seconds()),
+        seconds: node.waits_seconds.map(f64::from),
         text: (!text.is_empty()).then_some(text),
         code: node.statement.clone(),
     }

@@ -9,7 +9,7 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
-pub use csv::{fields, write_csv, Section};
+pub use csv::{csv, LISTS};
 
 use crate::analysis::Analysis;
 use crate::model::Clock;

@@ -3,14 +3,12 @@
 use std::collections::HashMap;
 
 use crate::analysis::class;
-use crate::graph::{circles, places, Blocker, Unknown, Wait};
+use crate::graph::{places, Blocker, Unknown, Wait};
 use crate::model::{Clock, Dump};
 use crate::rows::{Micros, Node, Place, Tree};
 
 /// Nodes that are shown at most.
 const MOST: usize = 1_000;
-/// At most this many waits are checked for a circle.
-const CIRCLES: usize = 200;
 
 struct Forest<'a> {
     dump: &'a Dump,
@@ -50,25 +48,32 @@ pub fn tree(dump: &Dump, waits: &[Wait]) -> Tree {
     let shown = vec![false; dump.trxs.len()];
     let mut forest = Forest { dump, waits, of, children, shown, nodes: Vec::new() };
     roots.iter().for_each(|root| forest.show(*root, None));
-    // Waits that no root leads to are in a circle, or behind one. It suffices to examine a few of
-    // them.
-    let left = (0..waits.len()).filter(|at| !forest.shown[waits[*at].waiter]).take(CIRCLES);
-    for at in circles(waits, &left.collect::<Vec<_>>()) {
-        let note = "waits in a circle: a deadlock that is not detected yet";
-        forest.show(waits[at].waiter, Some(note));
+    // A wait that no root leads to is in a circle or behind one: as many steps as there are waits end in it.
+    for wait in waits {
+        if !forest.left(wait.waiter) {
+            continue;
+        }
+        let step = |at, _| forest.of.get(&at).and_then(|at| parent(&waits[*at])).map(|by| by.trx);
+        let inside = (0..waits.len()).try_fold(wait.waiter, step).unwrap_or(wait.waiter);
+        forest.show(inside, Some("waits in a circle: a deadlock that is not detected yet"));
     }
-    waits.iter().for_each(|wait| forest.show(wait.waiter, None));
     Tree { at: dump.at.map(Clock), nodes: forest.nodes }
 }
 
 impl Forest<'_> {
+    /// Whether `trx` is still to be shown.
+    fn left(&self, trx: usize) -> bool {
+        !self.shown[trx] && self.nodes.len() < MOST
+    }
+
     /// Shows `root` and everything below it that is not shown yet.
     fn show(&mut self, root: usize, note: Option<&'static str>) {
         let mut stack = vec![(root, 0)];
         while let Some((at, depth)) = stack.pop() {
-            if self.nodes.len() == MOST || std::mem::replace(&mut self.shown[at], true) {
+            if !self.left(at) {
                 continue;
             }
+            self.shown[at] = true;
             let wait = self.of.get(&at).map(|at| &self.waits[*at]);
             let mut node = node(self.dump, at, depth, wait);
             if depth == 0 {

@@ -106,8 +106,6 @@ impl Paragraph {
             self.trx.lock_structs = number_before(line, b" lock struct(s)").unwrap_or(0);
             self.trx.row_locks = number_before(line, b" row lock(s)").unwrap_or(0);
             self.trx.undo = number_after(line, b"undo log entries ").unwrap_or(0);
-        } else if line.starts_with(b"mysql tables in use ") {
-            self.trx.tables_locked = number_after(line, b"locked ").unwrap_or(0);
         } else if let Some(thread) = number_after(line, b" thread id ") {
             if line.starts_with(b"MariaDB ") || line.starts_with(b"MySQL ") {
                 self.trx.thread = Some(thread);

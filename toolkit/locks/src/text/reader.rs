@@ -26,20 +26,24 @@ enum Section {
     Log,
 }
 
-const SECTIONS: [(&[u8], Section); 12] = [
-    (b"BACKGROUND THREAD", Section::Other),
-    (b"SEMAPHORES", Section::Other),
-    (b"LATEST FOREIGN KEY ERROR", Section::Other),
-    (b"LATEST DETECTED DEADLOCK", Section::Deadlock),
-    (b"TRANSACTIONS", Section::Transactions),
-    (b"FILE I/O", Section::Other),
-    (b"INSERT BUFFER", Section::Other),
-    (b"INSERT BUFFER AND ADAPTIVE HASH INDEX", Section::Other),
-    (b"ADAPTIVE HASH INDEX", Section::Other),
-    (b"LOG", Section::Log),
-    (b"BUFFER POOL AND MEMORY", Section::Other),
-    (b"ROW OPERATIONS", Section::Other),
-];
+/// The section that begins with `line`.
+fn section(line: &[u8]) -> Option<Section> {
+    Some(match line {
+        b"LATEST DETECTED DEADLOCK" => Section::Deadlock,
+        b"TRANSACTIONS" => Section::Transactions,
+        b"LOG" => Section::Log,
+        b"BACKGROUND THREAD"
+        | b"SEMAPHORES"
+        | b"LATEST FOREIGN KEY ERROR"
+        | b"FILE I/O"
+        | b"INSERT BUFFER"
+        | b"INSERT BUFFER AND ADAPTIVE HASH INDEX"
+        | b"ADAPTIVE HASH INDEX"
+        | b"BUFFER POOL AND MEMORY"
+        | b"ROW OPERATIONS" => Section::Other,
+        _ => return None,
+    })
+}
 
 /// Reads the lines of one file.
 #[derive(Default)]
@@ -127,10 +131,10 @@ impl State {
             _ => {}
         }
         if dashes && self.dump.is_some() {
-            if let Some((_, section)) = SECTIONS.iter().find(|(name, _)| line == *name) {
+            if let Some(section) = section(line) {
                 self.end_deadlock(sink);
                 self.end_trx();
-                self.section = Some(*section);
+                self.section = Some(section);
                 return;
             }
         }
@@ -212,9 +216,9 @@ impl State {
                 self.begin_deadlock(self.at);
             }
         } else if what.starts_with(b"WAITING FOR THIS LOCK") {
-            self.with_member(|member| member.others(false));
+            self.member.iter_mut().for_each(|member| member.others(false));
         } else if what.starts_with(b"CONFLICTING WITH") || what.starts_with(b"HOLDS THE LOCK") {
-            self.with_member(|member| member.others(true));
+            self.member.iter_mut().for_each(|member| member.others(true));
         } else if what.starts_with(b"WE ROLL BACK TRANSACTION") {
             self.end_member();
             let victim = number_after(what, b"TRANSACTION (").or(of);
@@ -225,20 +229,13 @@ impl State {
         }
     }
 
-    fn with_member(&mut self, act: impl FnOnce(&mut Paragraph)) {
-        if let Some(member) = &mut self.member {
-            act(member);
-        }
-    }
-
     fn body(&mut self, line: &[u8]) {
         match (self.section, &mut self.dump) {
             (Some(Section::Transactions), Some(dump)) => {
                 if let Some(rest) = line.strip_prefix(b"---TRANSACTION ") {
                     let head = [b"TRANSACTION ", rest].concat();
                     self.end_trx();
-                    self.room = self.room.saturating_sub(600 + line.len().min(4096));
-                    self.trx = if self.room > 0 { Paragraph::begin(&head) } else { None };
+                    self.trx = self.paragraph(&head);
                 } else if let Some(trx) = &mut self.trx {
                     trx.line(line, &mut self.names, &mut self.room);
                 } else if let Some(rest) = line.strip_prefix(b"History list length ") {
@@ -257,25 +254,31 @@ impl State {
         }
     }
 
+    /// The paragraph that begins with `line`, if there is room for it.
+    fn paragraph(&mut self, line: &[u8]) -> Option<Paragraph> {
+        self.room = self.room.saturating_sub(600 + line.len().min(4096));
+        if self.room > 0 {
+            Paragraph::begin(line)
+        } else {
+            None
+        }
+    }
+
     fn deadlock_line(&mut self, line: &[u8]) {
-        if self.section == Some(Section::Deadlock) && self.deadlock.is_none() {
-            if let Some((at, rest)) = clock(line) {
+        let Some(deadlock) = &mut self.deadlock else {
+            let begins = (self.section == Some(Section::Deadlock)).then(|| clock(line)).flatten();
+            if let Some((at, rest)) = begins {
                 self.begin_deadlock(Some(at));
-                let up = memchr::memmem::find(rest, b"TOO DEEP OR LONG SEARCH").is_some();
-                self.deadlock.as_mut().into_iter().for_each(|d| d.given_up = up);
+                self.deadlock_line(rest);
             }
             return;
-        }
-        if self.deadlock.is_none() {
-            return;
-        }
+        };
         if let Some(member) = &mut self.member {
             member.line(line, &mut self.names, &mut self.room);
         } else if line.starts_with(b"TRANSACTION ") {
-            self.room = self.room.saturating_sub(600 + line.len().min(4096));
-            self.member = if self.room > 0 { Paragraph::begin(line) } else { None };
-        } else if line.starts_with(b"TOO DEEP OR LONG SEARCH") {
-            self.deadlock.as_mut().into_iter().for_each(|d| d.given_up = true);
+            self.member = self.paragraph(line);
+        } else if memchr::memmem::find(line, b"TOO DEEP OR LONG SEARCH").is_some() {
+            deadlock.given_up = true;
         }
     }
 }

@@ -1,7 +1,9 @@
 //! Logs that grow, move and shrink while they are followed.
 
 use super::*;
+use frond_querylog::input::tail::QUIET;
 use std::io::Write;
+use std::path::Path;
 
 fn event(i: u32) -> String {
     format!("# User@Host: u{i}[a] @ h []\n# Query_time: 0.{i:03}  Lock_time: 0\nselect {i};\n")
