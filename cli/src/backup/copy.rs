@@ -42,7 +42,7 @@ pub fn range(
             to.write_all_at(&buffer[..n], offset + done)?;
         }
         done += n as u64;
-        meter.add(n as u64);
+        meter.add(n as u64)?;
     }
     Ok(all.end())
 }
@@ -106,8 +106,8 @@ pub fn sync_files(dir: &Path, meter: &Meter) -> Outcome<()> {
     fn work(job: &Syncing, meter: &Meter) {
         while let Some(path) = job.0.get(job.1.fetch_add(1, Relaxed)) {
             // Syncs take from the server as copying does.
-            meter.add(0);
-            if let Err(e) = sync(path) {
+            let paced = meter.add(0).map_err(failed("write", path));
+            if let Err(e) = paced.and_then(|()| sync(path)) {
                 job.2.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(e.to_string());
             }
         }
@@ -154,7 +154,7 @@ pub fn sparse(from: &Path, target: &File, to: &Path, meter: &Meter) -> Outcome<(
         source.read_exact_at(bytes, at).map_err(failed("read", from))?;
         if bytes.iter().any(|b| *b != 0) {
             target.write_all_at(bytes, at).map_err(failed("write", to))?;
-            meter.add(bytes.len() as u64);
+            meter.add(bytes.len() as u64).map_err(failed("write", to))?;
         }
     }
     target.set_len(len).map_err(failed("write", to))

@@ -1,5 +1,6 @@
 //! What copying may take, and how far it is: a limit on the rate, pauses for a busy server, and progress.
 
+use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -137,13 +138,14 @@ impl Meter {
         done
     }
 
-    /// `n` bytes were copied: waits if that was too fast.
-    pub fn add(&self, n: u64) {
-        self.copied(n, None);
+    /// `n` bytes were copied: waits if that was too fast. `Err`: bytes that were copied before, maybe of another file or by another
+    /// thread, were not written; no later sync of that file need say so.
+    pub fn add(&self, n: u64) -> io::Result<()> {
+        self.copied(n, None)
     }
 
     /// As `add`; the bytes were written to `to`.
-    pub fn copied(&self, n: u64, to: Option<&Arc<dyn VfsFile>>) {
+    pub fn copied(&self, n: u64, to: Option<&Arc<dyn VfsFile>>) -> io::Result<()> {
         let done = self.0.done.fetch_add(n, Relaxed) + n;
         if !self.0.hurry.load(Relaxed) {
             if self.0.rate > 0 {
@@ -153,36 +155,39 @@ impl Meter {
                     wait(early);
                 }
             }
-            self.give_way(to);
+            self.give_way(to)?;
         }
         self.show();
+        Ok(())
     }
 
     /// Pauses if it is time to. The other threads that copy meet the lock at their next piece, and so pause, too.
-    fn give_way(&self, to: Option<&Arc<dyn VfsFile>>) {
+    fn give_way(&self, to: Option<&Arc<dyn VfsFile>>) -> io::Result<()> {
         let now = || self.0.clock.now();
         if self.0.look.load(Relaxed) == u64::MAX {
-            return;
+            return Ok(());
         }
         let mut watched = self.watched();
-        let Some(watch) = &mut *watched else { return };
+        let Some(watch) = &mut *watched else { return Ok(()) };
         if let Some(to) = to {
             if !watch.written.iter().any(|known| Arc::ptr_eq(known, to)) {
                 watch.written.push(to.clone());
             }
         }
         if (now().as_nanos() as u64) < self.0.look.load(Relaxed) {
-            return;
+            return Ok(());
         }
         loop {
             // What is written after a window would disturb the server in the pause and be taken for its usual work. Without pauses
             // writing is begun now, so that the sync at the end has less to wait for.
             let yields = watch.pace.as_ref().is_some_and(Pace::yields);
-            watch.written.drain(..).for_each(|file| file.write_back(yields));
+            for file in watch.written.drain(..) {
+                file.write_back(yields)?;
+            }
             let Some(work) = (watch.ask)() else {
                 // The next step of the backup says why.
                 self.0.look.store(u64::MAX, Relaxed);
-                return;
+                return Ok(());
             };
             let at = (now(), work);
             let pace = watch.pace.get_or_insert_with(|| Pace::new(watch.permitted, watch.before));
@@ -192,7 +197,7 @@ impl Meter {
             match step {
                 Step::Copy(time) => {
                     self.0.look.store((now() + time).as_nanos() as u64, Relaxed);
-                    return;
+                    return Ok(());
                 }
                 Step::Pause(time) => {
                     self.show();
@@ -277,4 +282,50 @@ pub fn wait(time: Duration) {
     let (never, bell) = (Mutex::new(()), Condvar::new());
     let guard = never.lock().unwrap_or_else(PoisonError::into_inner);
     drop(bell.wait_timeout(guard, time));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A file whose bytes are lost between the cache and the disk.
+    struct Lossy;
+
+    impl VfsFile for Lossy {
+        fn read_at(&self, _: &mut [u8], _: u64) -> io::Result<usize> {
+            Ok(0)
+        }
+        fn write_at(&self, buf: &[u8], _: u64) -> io::Result<usize> {
+            Ok(buf.len())
+        }
+        fn len(&self) -> io::Result<u64> {
+            Ok(0)
+        }
+        fn set_len(&self, _: u64) -> io::Result<()> {
+            Ok(())
+        }
+        fn punch_hole(&self, _: u64, _: u64) -> io::Result<()> {
+            Ok(())
+        }
+        fn sync(&self) -> io::Result<()> {
+            Ok(())
+        }
+        fn write_back(&self, _: bool) -> io::Result<()> {
+            Err(io::Error::from_raw_os_error(5))
+        }
+        fn is_direct(&self) -> bool {
+            false
+        }
+    }
+
+    #[test]
+    fn bytes_that_are_not_written_back_fail_the_copy() {
+        let dir = tempfile::tempdir().unwrap();
+        let meter = Meter::new(dir.path(), None, Show::Nobody).unwrap();
+        let file: Arc<dyn VfsFile> = Arc::new(Lossy);
+        meter.copied(1, Some(&file)).unwrap();
+        meter.watch(0.1, Box::new(|| Some(0.0)));
+        let lost = meter.copied(1, Some(&file)).unwrap_err();
+        assert_eq!(lost.raw_os_error(), Some(5));
+    }
 }

@@ -143,7 +143,9 @@ impl Job {
             let buffer = &mut buffer[..len as usize];
             let read = self.from.read_exact_at(buffer, offset);
             let sum = checksum64(buffer);
-            let result = read.and_then(|()| self.to.write(buffer, offset));
+            let result = read
+                .and_then(|()| self.to.write(buffer, offset))
+                .and_then(|()| self.meter.copied(len, self.to.file().as_ref()));
             let mut done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
             match result {
                 Ok(()) => done.sums[at] = sum,
@@ -153,8 +155,6 @@ impl Job {
                     self.failed.store(true, Relaxed);
                 }
             }
-            drop(done);
-            self.meter.copied(len, self.to.file().as_ref());
         }
     }
 }

@@ -97,7 +97,7 @@ fn keep<R: io::Read>(
                 return Ok((stream.id().to_string(), stream.at));
             }
         }
-        meter.add(stream.at - at);
+        meter.add(stream.at - at)?;
     }
 }
 

@@ -111,8 +111,10 @@ pub trait VfsFile: Send + Sync {
     /// Makes data and length durable (fdatasync).
     fn sync(&self) -> io::Result<()>;
     /// Has the system begin to write what its cache holds of this file; `wait`: until that is written. Makes nothing
-    /// durable; may do nothing.
-    fn write_back(&self, _wait: bool) {}
+    /// durable; may do nothing. A failure that this returns is not returned by a later `sync`.
+    fn write_back(&self, _wait: bool) -> io::Result<()> {
+        Ok(())
+    }
     /// Whether transfers bypass the operating system's cache and so must be aligned.
     fn is_direct(&self) -> bool;
 

@@ -204,12 +204,11 @@ impl VfsFile for OsFile {
         check(unsafe { libc::fdatasync(self.fd.as_raw_fd()) }).map(drop)
     }
 
-    fn write_back(&self, wait: bool) {
+    fn write_back(&self, wait: bool) -> io::Result<()> {
         let all = libc::SYNC_FILE_RANGE_WAIT_BEFORE | libc::SYNC_FILE_RANGE_WAIT_AFTER;
         let how = libc::SYNC_FILE_RANGE_WRITE | if wait { all } else { 0 };
-        // A failure comes again when the file is synced.
         // SAFETY: no memory is passed.
-        let _ = unsafe { libc::sync_file_range(self.fd.as_raw_fd(), 0, 0, how) };
+        check(unsafe { libc::sync_file_range(self.fd.as_raw_fd(), 0, 0, how) }).map(drop)
     }
 
     fn is_direct(&self) -> bool {
