@@ -39,7 +39,7 @@ THREADS=${THREADS:-0}
 FOLLOW=${FOLLOW:-30}
 CONNECTIONS=${CONNECTIONS:-4}
 OUT=${OUT:-$TARGET/demo}
-[[ $ROWS =~ ^[1-9][0-9]*$ && $UPDATES =~ ^[1-9][0-9]*$ && $FOLLOW =~ ^[0-9]+$ ]] || die "ROWS, UPDATES and FOLLOW are numbers"
+[[ $ROWS =~ ^[1-9][0-9]*$ && $UPDATES =~ ^[1-9][0-9]*$ && $FOLLOW =~ ^[0-9]+$ && $CONNECTIONS =~ ^[1-9][0-9]*$ ]] || die "ROWS, UPDATES, FOLLOW and CONNECTIONS are numbers"
 PORT=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
 
 sql() { # sql NAME STATEMENT...: the answer without headings
@@ -144,19 +144,19 @@ apply() {
     RESULTS+=("$kind $(((end - begin) / 1000)) $((after[0] - before[0])) $((after[1] - before[1])) $((after[2] - before[2]))")
 }
 
-# Transactions of the primary, and how many of them the replica has not committed.
+# How many of the primary's transactions the replica has not committed.
 behind() {
     local primary replica
     replica=$(sql bench-read-free "SELECT @@gtid_slave_pos")
     primary=$(sql bench-primary "SELECT @@gtid_binlog_pos")
     primary=${primary##*-}
     replica=${replica##*-}
-    echo "$primary $((primary - ${replica:-0}))"
+    echo "$((primary - ${replica:-0}))"
 }
 
 # follow: a replica that reads no rows behind a busy primary; sets FOLLOWED.
 follow() {
-    local pids=() second now most=0 begin end position i
+    local pids=() samples=$RUN_DIR/bench-behind most sampler begin end position i
     primary "$CACHE"
     sql bench-primary "RESET MASTER"
     replica read-free
@@ -166,16 +166,16 @@ follow() {
         sql bench-primary "SET rand_seed1 = $((i * 7919)), rand_seed2 = $((i * 104729)); CALL bench.updates_for($FOLLOW)" &
         pids+=($!)
     done
-    for ((second = 1; second < FOLLOW; second++)); do
-        sleep 1
-        read -r -a now < <(behind)
-        ((now[1] <= most)) || most=${now[1]}
-    done
+    # Beside the wait, so that the time until the replica has all begins with the last update. It ends with the servers.
+    while sleep 1 && behind; do :; done >"$samples" 2>/dev/null &
+    sampler=$!
     wait "${pids[@]}"
     begin=$(date +%s%N)
     position=$(sql bench-primary "SELECT @@gtid_binlog_pos")
     [[ $(sql bench-read-free "SELECT MASTER_GTID_WAIT('$position', 600)") == 0 ]] || die "the replica does not follow"
     end=$(date +%s%N)
+    kill "$sampler" 2>/dev/null || true
+    most=$(sort -n "$samples" | tail -n 1)
     [[ $(sql bench-read-free "CHECKSUM TABLE bench.t EXTENDED") == "$(sql bench-primary "CHECKSUM TABLE bench.t EXTENDED")" ]] ||
         die "the replica has other rows than the primary"
     server_destroy bench-read-free
