@@ -13,10 +13,10 @@
 #   ROWS     rows of the table (default 100k)
 #   CACHE    bytes of cache for each engine; all rows must fit (default 256M)
 #   SCALE    multiplies the number of transactions of each measurement (default 1)
-#   ROUNDS   measurements of each engine, load and number of connections (default 3)
+#   ROUNDS   measurements of each engine, load and number of connections (default 5)
 #   OUT      where the table goes as Markdown (default target/demo)
 #
-# With the defaults it takes some five minutes, the first build excluded.
+# With the defaults it takes some seven minutes, the first build excluded.
 
 set -euo pipefail
 # shellcheck source=scripts/common.sh
@@ -29,5 +29,5 @@ ENGINES=${ENGINES:-innodb,frond}
 bench_build "$ENGINES"
 # exec: a signal for this script is then one for the driver, which stops its server in order.
 exec "$FROND_DEMO" commit --engines "$ENGINES" --clients "${CLIENTS:-1,4,32,64}" --rows "${ROWS:-100k}" \
-    --cache "${CACHE:-256M}" --scale "${SCALE:-1}" --rounds "${ROUNDS:-3}" \
+    --cache "${CACHE:-256M}" --scale "${SCALE:-1}" --rounds "${ROUNDS:-5}" \
     --scripts "$ROOT/bench/oltp" --out "${OUT:-$TARGET/demo}" --frond-plugin "$MARIADB_DIR"
