@@ -236,12 +236,13 @@ private:
     void note_write();
     uint parts_of_map(uint index, key_part_map map, size_t *length) const;
     int duplicate(uint32_t index);
-    bool alter_duplicate(TABLE *altered, uint32_t index, const uchar *ref);
+    bool alter_duplicate(TABLE *altered, const std::vector<int32_t> &from, uint32_t index, const uchar *ref);
     bool drops_needed_column(const struct Altered &to) const;
     bool take_foreigns(TABLE *altered, const Alter_inplace_info *info, struct Altered *to, bool *copies);
     bool commit_changes(TABLE *altered, Alter_inplace_info *info);
     int raise_auto_increment(ulonglong wanted);
-    bool alter_failed(TABLE *altered, int rc, uint32_t duplicate, const uchar *ref);
+    bool alter_failed(TABLE *altered, int rc, uint32_t duplicate = 0, const uchar *ref = nullptr,
+                      const std::vector<int32_t> &from = {});
     int tell(int error);
     int refuse(const std::string &why);
     int reserve_numbers(ulonglong offset, ulonglong increment, ulonglong wanted, uint64_t *first, uint64_t *count);

@@ -5,7 +5,8 @@
 //   instant     names, defaults, comments, CHECK constraints, more members of an ENUM or SET; DROP INDEX; columns
 //               that are added with a constant, dropped, moved, may be NULL, or are longer VARCHARs or wider integers;
 //               virtual columns; DROP FOREIGN KEY; AUTO_INCREMENT and options that mean nothing here
-//   in place    ADD INDEX and UNIQUE, several at once, also with DROP INDEX; ADD FOREIGN KEY; others read and write meanwhile
+//   in place    ADD INDEX and UNIQUE, several at once, also with DROP INDEX and changes of columns; ADD FOREIGN KEY; others read
+//               and write meanwhile
 //
 // The core decides whether rows and keys can stay as they are (frond_alter_check). This file decides about what the core
 // does not know. In doubt the table is copied.
@@ -70,6 +71,7 @@ struct Frond_change : public inplace_alter_handler_ctx {
     frond_rows *rows = nullptr;
     // Indexes are built, or parents looked for.
     bool takes_time = false;
+    std::vector<int32_t> column_from;
     std::vector<Frond_foreign> foreigns_new;
     // The new ones are not checked.
     bool unchecked = false;
@@ -388,17 +390,37 @@ bool ha_frond::drops_needed_column(const Altered &to) const {
 
 // ---------------------------------------------------------------- the change
 
-// Reports a duplicate: the row at `ref` and another one have the same value in key `key` of the new definition.
-bool ha_frond::alter_duplicate(TABLE *altered, uint32_t index, const uchar *ref) {
+// Puts the row in the table's record into that of the new definition.
+static void as_altered(TABLE *table, TABLE *altered, const std::vector<int32_t> &from) {
+    restore_record(altered, s->default_values);
+    MY_BITMAP *read = dbug_tmp_use_all_columns(table, &table->read_set);
+    MY_BITMAP *write = dbug_tmp_use_all_columns(altered, &altered->write_set);
+    for (uint f = 0; f < altered->s->fields; f++) {
+        if (from[f] == FROND_NEW || !altered->field[f]->stored_in_db())
+            continue;
+        if (table->field[from[f]]->is_null()) {
+            altered->field[f]->set_null();
+        } else {
+            altered->field[f]->set_notnull();
+            table->field[from[f]]->save_in_field(altered->field[f]);
+        }
+    }
+    dbug_tmp_restore_column_map(&altered->write_set, write);
+    dbug_tmp_restore_column_map(&table->read_set, read);
+}
+
+// Reports a duplicate: the row at `ref` and another one have the same value in key `key` of the new definition, whose columns come
+// from `from`.
+bool ha_frond::alter_duplicate(TABLE *altered, const std::vector<int32_t> &from, uint32_t index, const uchar *ref) {
     KEY *key = &altered->key_info[index - hidden_];
     frond_txn_options options = FROND_TXN_OPTIONS_INIT;
     options.isolation = FROND_READ_COMMITTED;
     frond_txn *txn = nullptr;
     frond_scan *scan = nullptr;
-    // Columns do not change when an index is built: the records are alike.
     if (ref && !frond_txn_begin(database_, &options, &txn) &&
         !frond_scan_open(txn, rows_, 0, FROND_LOCK_NONE, FROND_WAIT, &scan) &&
-        !frond_scan_fetch(scan, ref, altered->record[0])) {
+        !frond_scan_fetch(scan, ref, table->record[0])) {
+        as_altered(table, altered, from);
         print_keydup_error(altered, key, MYF(0));
     } else {
         my_printf_error(ER_DUP_ENTRY, "Duplicate entry for key '%s'", MYF(0), key->name.str);
@@ -409,11 +431,11 @@ bool ha_frond::alter_duplicate(TABLE *altered, uint32_t index, const uchar *ref)
     return true;
 }
 
-bool ha_frond::alter_failed(TABLE *altered, int rc, uint32_t duplicate, const uchar *ref) {
+bool ha_frond::alter_failed(TABLE *altered, int rc, uint32_t duplicate, const uchar *ref, const std::vector<int32_t> &from) {
     if (!rc)
         return false;
     if (rc == FROND_DUPLICATE_KEY)
-        return alter_duplicate(altered, duplicate, ref);
+        return alter_duplicate(altered, from, duplicate, ref);
     print_error(frond_to_handler_error(nullptr, rc), MYF(0));
     return true;
 }
@@ -444,8 +466,9 @@ bool ha_frond::prepare_inplace_alter_table(TABLE *altered, Alter_inplace_info *i
     context->rows = rows_;
     context->takes_time = info->index_add_count || (!to.foreigns_new.empty() && !to.unchecked);
     info->handler_ctx = context;
-    if (alter_failed(altered, frond_alter_begin(table_, &to.spec, &context->alter), 0, nullptr))
+    if (alter_failed(altered, frond_alter_begin(table_, &to.spec, &context->alter)))
         return true;
+    context->column_from = to.column_from;
     context->foreigns_new = to.foreigns_new;
     context->unchecked = to.unchecked;
     // A change that takes time does this later, when others can use the table again: a writer of a parent that waits for the
@@ -472,7 +495,7 @@ bool ha_frond::inplace_alter_table(TABLE *altered, Alter_inplace_info *info) {
     const int rc = frond_alter_build(context->alter, rows_, report_progress, thd(), &duplicate,
                                      ref.empty() ? nullptr : ref.data());
     thd_progress_end(thd());
-    return alter_failed(altered, rc, duplicate, ref.empty() ? nullptr : ref.data()) ||
+    return alter_failed(altered, rc, duplicate, ref.empty() ? nullptr : ref.data(), context->column_from) ||
            (context->unchecked && meet_parents(context->foreigns_new));
 }
 
@@ -496,7 +519,7 @@ bool ha_frond::commit_inplace_alter_table(TABLE *altered, Alter_inplace_info *in
     schema.replaces(Frond_schema(table), static_cast<long long>(stats.create_time));
     schema.set_version(altered->s->tabledef_version);
     const frond_table_spec spec = schema.spec(0);
-    return alter_failed(altered, frond_rows_rename(table_, &spec), 0, nullptr);
+    return alter_failed(altered, frond_rows_rename(table_, &spec));
 }
 
 bool ha_frond::commit_changes(TABLE *altered, Alter_inplace_info *info) {
@@ -519,43 +542,7 @@ bool ha_frond::commit_changes(TABLE *altered, Alter_inplace_info *info) {
     uchar *row = ref.empty() ? nullptr : ref.data();
     uint32_t failed = 0, duplicate = 0;
     const int rc = frond_alter_commit(alters.data(), rows.data(), static_cast<uint32_t>(alters.size()), &failed, &duplicate, row);
-    return changes[failed]->owner->alter_failed(altered, rc, duplicate, row);
-}
-
-// AUTO_INCREMENT = n: above the values that there are. Sends an error when it fails.
-int ha_frond::raise_auto_increment(ulonglong wanted) {
-    frond_txn_options options = FROND_TXN_OPTIONS_INIT;
-    options.isolation = FROND_READ_COMMITTED;
-    frond_txn *txn = nullptr;
-    frond_scan *scan = nullptr;
-    int rc = FROND_NOT_FOUND;
-    // Without such a column the number is kept all the same, as SHOW CREATE TABLE has it.
-    if (const Field *field = table->found_next_number_field) {
-        const uint index = table->s->next_number_index;
-        const bool descending = table->key_info[index].key_part[0].key_part_flag & HA_REVERSE_SORT;
-        uchar *record = table->record[0];
-        rc = frond_txn_begin(database_, &options, &txn);
-        if (!rc)
-            rc = frond_scan_open(txn, rows_, frond_index(index), FROND_LOCK_NONE, FROND_WAIT, &scan);
-        if (!rc)
-            rc = descending ? frond_scan_first(scan, record) : frond_scan_last(scan, record);
-        if (!rc) {
-            MY_BITMAP *old = dbug_tmp_use_all_columns(table, &table->read_set);
-            const longlong largest = table->found_next_number_field->val_int();
-            dbug_tmp_restore_column_map(&table->read_set, old);
-            if (largest > 0 || (field->flags & UNSIGNED_FLAG))
-                wanted = std::max(wanted, static_cast<ulonglong>(largest) + (largest != -1));
-        }
-        frond_scan_close(scan);
-        if (txn)
-            frond_txn_rollback(txn);
-    }
-    // An empty table has no last row.
-    if (!rc || rc == FROND_NOT_FOUND || rc == FROND_END)
-        rc = frond_auto_increment_set(table_, wanted ? wanted : 1);
-    if (rc)
-        print_error(frond_to_handler_error(nullptr, rc), MYF(0));
-    return rc;
+    return changes[failed]->owner->alter_failed(altered, rc, duplicate, row, changes[failed]->column_from);
 }
 
 // A partitioned table has the name of none of the core's: its first partition tells, as all change together.

@@ -4,6 +4,8 @@
 
 #include "ha_frond.h"
 
+#include <algorithm>
+
 #include "plugin.h"
 
 int ha_frond::duplicate(uint32_t index) {
@@ -209,4 +211,40 @@ int ha_frond::end_bulk(bool keep) {
         return frond_to_handler_error(thd(), rc);
     const int rc = frond_table_refuse_older_snapshots(frond_database, name_.c_str());
     return frond_to_handler_error(thd(), rc);
+}
+
+// AUTO_INCREMENT = n: above the values that there are. Sends an error when it fails.
+int ha_frond::raise_auto_increment(ulonglong wanted) {
+    frond_txn_options options = FROND_TXN_OPTIONS_INIT;
+    options.isolation = FROND_READ_COMMITTED;
+    frond_txn *txn = nullptr;
+    frond_scan *scan = nullptr;
+    int rc = FROND_NOT_FOUND;
+    // Without such a column the number is kept all the same, as SHOW CREATE TABLE has it.
+    if (const Field *field = table->found_next_number_field) {
+        const uint index = table->s->next_number_index;
+        const bool descending = table->key_info[index].key_part[0].key_part_flag & HA_REVERSE_SORT;
+        uchar *record = table->record[0];
+        rc = frond_txn_begin(database_, &options, &txn);
+        if (!rc)
+            rc = frond_scan_open(txn, rows_, frond_index(index), FROND_LOCK_NONE, FROND_WAIT, &scan);
+        if (!rc)
+            rc = descending ? frond_scan_first(scan, record) : frond_scan_last(scan, record);
+        if (!rc) {
+            MY_BITMAP *old = dbug_tmp_use_all_columns(table, &table->read_set);
+            const longlong largest = table->found_next_number_field->val_int();
+            dbug_tmp_restore_column_map(&table->read_set, old);
+            if (largest > 0 || (field->flags & UNSIGNED_FLAG))
+                wanted = std::max(wanted, static_cast<ulonglong>(largest) + (largest != -1));
+        }
+        frond_scan_close(scan);
+        if (txn)
+            frond_txn_rollback(txn);
+    }
+    // An empty table has no last row.
+    if (!rc || rc == FROND_NOT_FOUND || rc == FROND_END)
+        rc = frond_auto_increment_set(table_, wanted ? wanted : 1);
+    if (rc)
+        print_error(frond_to_handler_error(nullptr, rc), MYF(0));
+    return rc;
 }

@@ -65,8 +65,8 @@ class Definition:
         """A kind, the clauses, and the definition afterwards."""
         new = Definition(self.r, self.mode)
         new.columns, new.indexes, new.serial = dict(self.columns), dict(self.indexes), self.serial
-        r, kinds = self.r, ["add index", "add index", "swap index", "add column", "add column", "move", "rename",
-                            "widen", "drop column", "drop index", "drop index", "unique"]
+        r, kinds = self.r, ["add index", "add index", "swap index", "add column", "add column", "both", "move",
+                            "rename", "widen", "drop column", "drop index", "drop index", "unique"]
         kind = r.choice(kinds)
         indexed = {c for columns, _ in self.indexes.values() for c in columns.replace("(9)", "").split(", ")}
         free = sorted(set(self.columns) - indexed)
@@ -80,6 +80,9 @@ class Definition:
             clauses = [new._change_column(kind, free)]
         elif kind == "add column" and len(self.columns) < COLUMNS_MAX:
             clauses = [new._add_column() for _ in range(r.choice([1, 1, 3]))]
+        elif kind == "both" and len(self.columns) < COLUMNS_MAX and len(self.indexes) < INDEXES_MAX:
+            clauses = [new._add_column()]
+            clauses.append(new._add_index("", False, list(new.columns)[-1:]))
         elif kind == "unique":
             clauses = [new._add_index("", True)]
         elif len(self.indexes) < INDEXES_MAX:
@@ -89,9 +92,10 @@ class Definition:
             return self.change()
         return kind, ", ".join(clauses), new
 
-    def _add_index(self, name: str, unique: bool) -> str:
+    def _add_index(self, name: str, unique: bool, first: list[str] | None = None) -> str:
         name = name or self._name("k")
         columns = self.r.sample(sorted(self.columns), self.r.choice([1, 1, 2]) if len(self.columns) > 1 else 1)
+        columns = (first or []) + [c for c in columns if c not in (first or [])]
         text = ", ".join(c + ("(9)" if "TEXT" in self.columns[c] else "") for c in columns)
         if unique and (self.mode == "partitioned" or self.r.random() < 0.7):
             text += ", n"

@@ -98,6 +98,11 @@ impl RowCodec {
         &self.layout
     }
 
+    /// Number of columns that records have: all but those that are being added ([`RecordLayout::with_defaults`]).
+    pub fn columns(&self) -> usize {
+        self.layout.own_columns()
+    }
+
     /// What orders texts. It takes collations by number, so other tables may use it too, except for
     /// columns of [`ColumnType::Opaque`].
     pub fn sort_keys(&self) -> &Arc<dyn SortKeys> {
@@ -144,6 +149,8 @@ impl RowCodec {
         out: &mut Entries,
     ) -> Result<()> {
         self.check_record(row.record.len());
+        let mut space = Vec::new();
+        let row = &self.layout.whole(row, &mut space);
         out.bytes.clear();
         out.slots.clear();
         for (n, plan) in self.plans.iter().enumerate() {
@@ -180,6 +187,8 @@ impl RowCodec {
     /// Appends the key of one index alone, with the primary key at its end.
     pub fn encode_key(&self, index: usize, row: &RowInput<'_>, out: &mut Vec<u8>) -> Result<()> {
         self.check_record(row.record.len());
+        let mut space = Vec::new();
+        let row = &self.layout.whole(row, &mut space);
         let start = out.len();
         let mut scratch = Vec::new();
         self.put_user_parts(&self.plans[index], row, out, &mut scratch)?;

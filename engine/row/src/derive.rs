@@ -34,6 +34,8 @@ impl Deriver {
             needed.extend(columns.filter(|(_, c)| c.stored).map(|(n, _)| n));
         }
         let primary = &codec.plans[0].parts;
+        // The others have their defaults.
+        needed.retain(|column| *column < codec.columns());
         let projection = codec
             .project(0, |c| needed.contains(&c) || primary.iter().any(|p| p.field.column == c));
         if let Some(n) = projection.missing().first() {

@@ -3,7 +3,8 @@
 
 use frond_base::{Error, ErrorKind, Result};
 
-use crate::schema::Schema;
+use crate::row_input::RowInput;
+use crate::schema::{Column, Schema};
 
 /// One column's place in the record image.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -18,17 +19,30 @@ pub struct ColumnPlace {
 pub struct RecordLayout {
     pub record_bytes: u32,
     pub columns: Vec<ColumnPlace>,
+    /// The values of the last columns, which records do not have: they follow the record (`coming.rs`).
+    pub(crate) defaults: Vec<u8>,
+    /// Columns that records have.
+    pub(crate) own: usize,
 }
 
 impl RecordLayout {
+    pub fn new(record_bytes: u32, columns: Vec<ColumnPlace>) -> RecordLayout {
+        let own = columns.len();
+        RecordLayout { record_bytes, columns, defaults: Vec::new(), own }
+    }
+
     /// A layout of our own: null bits first, then the columns back to back. For callers without a
     /// server's record: tools, index builds, embedding programs.
     pub fn compact(schema: &Schema) -> RecordLayout {
-        let nullable = schema.columns.iter().filter(|c| c.nullable).count() as u32;
+        RecordLayout::compact_of(&schema.columns)
+    }
+
+    pub(crate) fn compact_of(of: &[Column]) -> RecordLayout {
+        let nullable = of.iter().filter(|c| c.nullable).count() as u32;
         let mut offset = nullable.div_ceil(8);
         let mut bit = 0u32;
-        let mut columns = Vec::with_capacity(schema.columns.len());
-        for c in &schema.columns {
+        let mut columns = Vec::with_capacity(of.len());
+        for c in of {
             let null = c.nullable.then(|| {
                 bit += 1;
                 ((bit - 1) / 8, 1u8 << ((bit - 1) % 8))
@@ -36,7 +50,23 @@ impl RecordLayout {
             columns.push(ColumnPlace { offset, null });
             offset += c.bytes;
         }
-        RecordLayout { record_bytes: offset, columns }
+        RecordLayout::new(offset, columns)
+    }
+
+    /// Number of columns that records have.
+    pub fn own_columns(&self) -> usize {
+        self.own
+    }
+
+    /// `row` with the values that follow it, in `space`.
+    #[inline]
+    pub(crate) fn whole<'a>(&self, row: &RowInput<'a>, space: &'a mut Vec<u8>) -> RowInput<'a> {
+        if self.defaults.is_empty() {
+            return *row;
+        }
+        space.extend_from_slice(&row.record[..self.record_bytes as usize]);
+        space.extend_from_slice(&self.defaults);
+        RowInput { record: space, ..*row }
     }
 
     /// Every column and null bit lies inside the record, and NULL bits match the schema.
@@ -49,12 +79,13 @@ impl RecordLayout {
                 schema.columns.len()
             ));
         }
+        let bytes = u64::from(self.record_bytes) + self.defaults.len() as u64;
         for (place, c) in self.columns.iter().zip(&schema.columns) {
             let end = u64::from(place.offset) + u64::from(c.bytes);
             let null_inside = place
                 .null
-                .is_none_or(|(byte, mask)| byte < self.record_bytes && mask.count_ones() == 1);
-            if end > u64::from(self.record_bytes) || !null_inside {
+                .is_none_or(|(byte, mask)| u64::from(byte) < bytes && mask.count_ones() == 1);
+            if end > bytes || !null_inside {
                 return wrong(format!("column '{}' lies outside the record", c.name));
             }
             if c.nullable != place.null.is_some() {

@@ -26,6 +26,7 @@
 
 mod blobs;
 mod codec;
+mod coming;
 mod derive;
 mod entries;
 mod field;

@@ -126,6 +126,9 @@ pub struct Column {
     pub sort: Sort,
     /// False: computed on reading; in indexes, but not in row values.
     pub stored: bool,
+    /// Not stored yet, each row has its default: a column that is being added while an index of it is built
+    /// ([`crate::RecordLayout::with_defaults`]).
+    pub coming: bool,
     pub default: DefaultValue,
 }
 
@@ -144,6 +147,7 @@ impl Column {
             min_char_bytes: 1,
             sort: Sort::Binary,
             stored: true,
+            coming: false,
             default: DefaultValue::Empty,
         }
     }
@@ -181,6 +185,9 @@ impl Column {
 
     fn check(&self) -> std::result::Result<(), String> {
         use ColumnType::*;
+        if self.coming && self.stored {
+            return Err("it is stored and is still to come".into());
+        }
         let b = self.bytes;
         let fits = match self.ty {
             Int { .. } | Set => matches!(b, 1 | 2 | 3 | 4 | 8),

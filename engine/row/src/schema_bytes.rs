@@ -3,11 +3,11 @@
 //! ```text
 //! schema  = format:u8 version:varint flags:u8 [auto_increment:varint] n:varint column* n:varint index*
 //!           flags: 1 hidden primary, 2 auto-increment column given
-//!           format: 2 when an index is clustering, otherwise 1
+//!           format: 3 when a column is coming (only while an index is built), 2 when an index is clustering, otherwise 1
 //! column  = id:varint name:bytes type:u8 a:u8 b:u8 bytes:varint flags:u8 charset:varint
 //!           max_char:u8 min_char:u8 [n:varint (level:u8 space:bytes)*] [default:bytes]
-//!           flags: 1 nullable, 2 not stored, 4 default given, 8 BinaryPadSpace, 16 Weights
-//! index   = tree:varint name:bytes flags:u8(1 unique, in format 2 also 2 clustering) n:varint part*
+//!           flags: 1 nullable, 2 not stored, 4 default given, 8 BinaryPadSpace, 16 Weights, in format 3 also 32 coming
+//! index   = tree:varint name:bytes flags:u8(1 unique, from format 2 on also 2 clustering) n:varint part*
 //! part    = column:varint flags:u8(1 descending, 2 prefix) [bytes:varint chars:varint]
 //! ```
 //! `bytes` in the text is a varint length and that many bytes. Unknown types, flags and trailing
@@ -21,15 +21,21 @@ use crate::schema::{
     MAX_COLUMNS, MAX_INDEXES, MAX_PARTS,
 };
 
-/// The formats of schemas without clustering indexes, and with them.
+/// The formats of schemas without clustering indexes, with them, and with columns that are coming.
 const PLAIN: u8 = 1;
 const CLUSTERING: u8 = 2;
+const COMING: u8 = 3;
 
 impl Schema {
     /// Appends the stored form.
     pub fn encode(&self, out: &mut Vec<u8>) {
         let clustering = self.indexes.iter().any(|i| i.clustering);
-        out.push(if clustering { CLUSTERING } else { PLAIN });
+        let coming = self.columns.iter().any(|c| c.coming);
+        out.push(match (coming, clustering) {
+            (true, _) => COMING,
+            (_, true) => CLUSTERING,
+            _ => PLAIN,
+        });
         put_varint(out, u64::from(self.version));
         out.push(u8::from(self.hidden_primary) | u8::from(self.auto_increment.is_some()) << 1);
         if let Some(n) = self.auto_increment {
@@ -60,7 +66,7 @@ impl Schema {
     /// `bytes` must be one valid schema.
     pub fn decode(bytes: &[u8], file: &str) -> Result<Schema> {
         if let Some(&format) = bytes.first() {
-            if format > CLUSTERING {
+            if format > COMING {
                 let what =
                     format!("{file}: schema format {format} is newer than this release reads");
                 return Err(Error::new(ErrorKind::UnsupportedFormat, what));
@@ -91,7 +97,8 @@ fn put_column(out: &mut Vec<u8>, c: &Column) {
         Sort::Weights(_) => 16,
     };
     let default = u8::from(c.default != DefaultValue::Empty) << 2;
-    out.push(u8::from(c.nullable) | u8::from(!c.stored) << 1 | default | sort);
+    let coming = u8::from(c.coming) << 5;
+    out.push(u8::from(c.nullable) | u8::from(!c.stored) << 1 | default | sort | coming);
     put_varint(out, u64::from(c.charset));
     out.extend_from_slice(&[c.max_char_bytes, c.min_char_bytes]);
     if let Sort::Weights(levels) = &c.sort {
@@ -127,7 +134,7 @@ fn name(r: &mut ByteReader<'_>) -> Read<String> {
 fn read_schema(r: &mut ByteReader<'_>) -> Read<Schema> {
     let at = r.position();
     let format = r.u8()?;
-    if !(PLAIN..=CLUSTERING).contains(&format) {
+    if !(PLAIN..=COMING).contains(&format) {
         return Err(ShortInput { at });
     }
     let version = number(r, 1 << 32)? as u32;
@@ -135,7 +142,7 @@ fn read_schema(r: &mut ByteReader<'_>) -> Read<Schema> {
     let auto_increment = if f & 2 != 0 { Some(number(r, 1 << 16)? as u16) } else { None };
     let mut columns = Vec::new();
     for _ in 0..number(r, MAX_COLUMNS as u64 + 1)? {
-        columns.push(read_column(r)?);
+        columns.push(read_column(r, if format < COMING { 31 } else { 63 })?);
     }
     let mut indexes = Vec::new();
     for _ in 0..number(r, MAX_INDEXES as u64 + 1)? {
@@ -160,14 +167,14 @@ fn read_schema(r: &mut ByteReader<'_>) -> Read<Schema> {
     Ok(Schema { version, columns, indexes, hidden_primary: f & 1 != 0, auto_increment })
 }
 
-fn read_column(r: &mut ByteReader<'_>) -> Read<Column> {
+fn read_column(r: &mut ByteReader<'_>, known: u8) -> Read<Column> {
     let id = number(r, 1 << 32)? as u32;
     let name = name(r)?;
     let at = r.position();
     let ty = code_type(r.u8()?, r.u8()?, r.u8()?).ok_or(ShortInput { at })?;
     let bytes = number(r, 1 << 32)? as u32;
     let at = r.position();
-    let f = flags(r, 31)?;
+    let f = flags(r, known)?;
     let charset = number(r, 1 << 32)? as u32;
     let (max_char_bytes, min_char_bytes) = (r.u8()?, r.u8()?);
     let sort = match f & 24 {
@@ -197,6 +204,7 @@ fn read_column(r: &mut ByteReader<'_>) -> Read<Column> {
         min_char_bytes,
         sort,
         stored: f & 2 == 0,
+        coming: f & 32 != 0,
         default,
     })
 }

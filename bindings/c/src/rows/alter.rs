@@ -53,8 +53,7 @@ unsafe fn take_defaults(
         offset: l.offset,
         null: c.nullable.then_some((l.null_offset, l.null_mask)),
     };
-    let layout =
-        RecordLayout { record_bytes: spec.record_bytes, columns: columns.map(place).collect() };
+    let layout = RecordLayout::new(spec.record_bytes, columns.map(place).collect());
     for (n, _) in column_from.iter().enumerate().filter(|(_, from)| from.is_none()) {
         let content = schema.content_of(&layout, n, record, &ServerBlobs)?;
         schema.columns[n].default = content.map_or(DefaultValue::Empty, DefaultValue::Bytes);

@@ -195,10 +195,10 @@ pub unsafe extern "C" fn frond_rows_bind(
                 layout.len()
             )));
         }
-        let record_layout = RecordLayout {
-            record_bytes: u32::try_from(record_bytes).map_err(|_| invalid("record too long"))?,
-            columns: schema.columns.iter().zip(layout).map(place).collect(),
-        };
+        let record_layout = RecordLayout::new(
+            u32::try_from(record_bytes).map_err(|_| invalid("record too long"))?,
+            schema.columns.iter().zip(layout).map(place).collect(),
+        );
         let bound = Rows::bind(table.table.clone(), record_layout, Arc::new(sort_keys))?;
         bound.codec().check_collations()?;
         let ref_bytes = match longest_primary_key(&schema, callbacks) {
@@ -273,7 +273,7 @@ pub unsafe extern "C" fn frond_rows_covers(
         let Ok(rows) = (unsafe { handle(rows, "rows") }) else { return 0 };
         let codec = rows.rows.codec();
         let (index, column) = (index as usize, column as usize);
-        let known = index < rows.rows.indexes() && column < codec.schema().columns.len();
+        let known = index < rows.rows.indexes() && column < codec.columns();
         c_int::from(known && codec.covers(index, column))
     })
 }

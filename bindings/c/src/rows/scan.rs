@@ -107,7 +107,7 @@ pub unsafe extern "C" fn frond_scan_columns(
         let scan = unsafe { handle_mut(scan, "scan") }?;
         // SAFETY: A2, a scan is closed before its binding.
         let rows = unsafe { handle_mut(scan.rows, "rows") }?;
-        let columns = rows.rows.codec().schema().columns.len();
+        let columns = rows.rows.codec().columns();
         if wanted.is_null() {
             scan.scan.want(|_| true, index_only != 0);
             return Ok(FROND_OK);

@@ -13,6 +13,8 @@
 //!   metadata locks do), so there is no commit of which a part is missing.
 //! - ALT3. An index that was being built when the process ended is dropped at the next start.
 //! - ALT4. The tree of a dropped index is emptied in the background, and its number is not used again (TDF1).
+//! - ALT5. While an index is built, rows are written as before, also when columns change with it: a column that is added
+//!   has its default in each row. So entries are already what the new schema reads.
 //!
 //! Tested by `tests/it/alter.rs`.
 
@@ -20,7 +22,7 @@ use std::sync::atomic::Ordering;
 use std::sync::Arc;
 
 use frond_base::{Error, ErrorKind, IndexNo, Result, Seq};
-use frond_row::{RowCodec, Schema};
+use frond_row::{ColumnType, RowCodec, Schema};
 use frond_tree::Tree;
 use frond_txn::Snapshot;
 use frond_wal::Claim;
@@ -93,11 +95,6 @@ pub struct Alter {
 
 fn refuse<T>(what: impl Into<String>) -> Result<T> {
     Err(Error::new(ErrorKind::InvalidArgument, what.into()))
-}
-
-fn both_at_once() -> Error {
-    let what = "an index is built and columns are changed at once";
-    Error::new(ErrorKind::Unsupported, what)
 }
 
 /// The new schema with its column ids, trees and version; and whether it changes how rows are written.
@@ -188,25 +185,13 @@ impl Core {
         let old = Schema::decode(&def.schema, &def.name)?;
         let (schema, rewritten) = resolve(table, &def, &old, &spec)?;
         self.check_added(&def, (&old, &schema), &spec.foreigns_new)?;
-        let mut building = Schema { ..old.clone() };
-        let mut new = Vec::new();
         let mut next = TableDef { ..(*def).clone() };
         // Drops what an earlier build left behind.
         drop_building(&mut next);
-        for (target, from) in spec.index_from.iter().enumerate() {
-            if from.is_some() {
-                continue;
-            }
-            if rewritten {
-                return Err(both_at_once());
-            }
-            let index = &schema.indexes[target];
-            let number = building.indexes.len();
-            let (tree, unique) = (index.tree, index.unique);
-            new.push(NewIndex { tree, unique, target, building: number });
-            building.indexes.push(in_order_of(&schema, &old, index)?);
-            let storage = spec.storage[target].clone();
-            let key_shape = building.index_key_shape(number);
+        let (building, new) = while_built(&old, &schema, &spec)?;
+        for index in &new {
+            let storage = spec.storage[index.target].clone();
+            let key_shape = building.index_key_shape(index.building);
             next.indexes.push(IndexDef { state: IndexState::Building, key_shape, ..storage });
         }
         // Refused now, not when everything is built.
@@ -255,9 +240,7 @@ impl Core {
         let def = self.definition_of(table)?;
         let old = Schema::decode(&def.schema, &def.name)?;
         let (schema, rewritten) = resolve(table, &def, &old, spec)?;
-        if rewritten && spec.index_from.contains(&None) {
-            return Err(both_at_once());
-        }
+        while_built(&old, &schema, spec)?;
         let mut last = TableDef::clone(&def);
         drop_building(&mut last);
         let new = spec.index_from.iter().filter(|from| from.is_none());
@@ -363,16 +346,46 @@ impl Core {
     }
 }
 
-/// `index` of `new` as one of `old`, which has the same columns in another order.
-fn in_order_of(new: &Schema, old: &Schema, index: &frond_row::Index) -> Result<frond_row::Index> {
-    let mut index = index.clone();
-    for part in &mut index.parts {
-        let id = new.columns[usize::from(part.column)].id;
-        let at = old.columns.iter().position(|c| c.id == id);
-        let at = at.and_then(|n| u16::try_from(n).ok());
-        part.column = at.map_or_else(|| refuse("an index of a column that is added"), Ok)?;
+/// The schema of writers while the indexes that `new` has and `old` has not are built, and these indexes. Columns of them that
+/// are added come last, as [`Column::coming`](frond_row::Column::coming) (ALT5).
+///
+/// # Errors
+/// [`ErrorKind::Unsupported`] when the new schema would not read the entries.
+fn while_built(old: &Schema, new: &Schema, spec: &AlterSpec) -> Result<(Schema, Vec<NewIndex>)> {
+    let mut building = old.clone();
+    let mut indexes = Vec::new();
+    let sources = spec.index_from.iter().zip(&new.indexes).enumerate();
+    for (target, (_, index)) in sources.filter(|(_, (from, _))| from.is_none()) {
+        let number = building.indexes.len();
+        indexes.push(NewIndex { tree: index.tree, unique: index.unique, target, building: number });
+        let mut index = index.clone();
+        for part in &mut index.parts {
+            let column = &new.columns[usize::from(part.column)];
+            let known = building.columns.iter().position(|c| c.id == column.id);
+            part.column = known.unwrap_or(building.columns.len()) as u16;
+            if known.is_none() {
+                building.columns.push(column.clone());
+            }
+        }
+        building.indexes.push(index);
     }
-    Ok(index)
+    new.check_reads(&building)?;
+    let refuse = |what: &str| Err(Error::new(ErrorKind::Unsupported, what));
+    let clusters = indexes.iter().any(|index| new.indexes[index.target].clustering);
+    if clusters && old.version != new.version {
+        // Its rows would name a version that does not have the index.
+        return refuse("a clustering index is built and columns are changed at once");
+    }
+    for column in &mut building.columns[old.columns.len()..] {
+        if !column.stored || matches!(column.ty, ColumnType::Opaque { .. }) {
+            return refuse(
+                "an index is built on a column that is added, which only the server can compute",
+            );
+        }
+        (column.stored, column.coming) = (false, true);
+    }
+    building.validate()?;
+    Ok((building, indexes))
 }
 
 /// Ends a build that has no schema any more.

@@ -16,7 +16,7 @@
 //!
 //! - TDF1. An index's number is its tree's, for ever: dropped ones keep their place, and new ones come behind.
 //! - TDF2. `building` has a schema exactly while indexes are being built: the schema of the table
-//!   with these indexes.
+//!   with these indexes, and with their columns that are added at the same time (ALT5).
 //! - TDF3. `history` has each schema that a stored row may name and that is not the current one, oldest first.
 //! - TDF4. Of an older schema: runs with its rows have block numbers below `blocks_below`, log records with its rows
 //!   begin below `logged_below`. `MAX`: not known.

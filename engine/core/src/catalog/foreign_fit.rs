@@ -7,7 +7,7 @@
 //!   sort: no index on a virtual column, no opaque column.
 
 use frond_base::{Error, ErrorKind, Result};
-use frond_row::{ColumnType, KeyBridge, Schema};
+use frond_row::{Column, ColumnType, KeyBridge, Schema};
 
 use crate::catalog::foreign::{Action, Foreign};
 
@@ -90,7 +90,8 @@ pub(crate) fn fit_child(foreign: &Foreign, child: &Schema) -> Result<(Vec<usize>
             );
         }
         let mut parts = child.indexes.iter().flat_map(|i| &i.parts);
-        if parts.any(|p| !child.columns[usize::from(p.column)].stored) {
+        let is_virtual = |c: &Column| !c.stored && !c.coming;
+        if parts.any(|p| is_virtual(&child.columns[usize::from(p.column)])) {
             let what = "a cascade cannot change rows of a table with an index on a virtual column";
             return refuse(foreign, what.into());
         }

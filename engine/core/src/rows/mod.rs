@@ -76,10 +76,17 @@ struct Link {
     updates: bool,
 }
 
-/// The schema that rows of `table` are written with, and how many of its indexes can be read.
-fn written_schema(table: &Table, def: &TableDef) -> Result<(Schema, usize)> {
+/// The schema that rows of a table are written with.
+struct WrittenSchema {
+    schema: Schema,
+    /// How many of its indexes can be read, and how many of its columns there are; the others are being built, or are to come.
+    visible: usize,
+    columns: usize,
+}
+
+fn written_schema(table: &Table, def: &TableDef) -> Result<WrittenSchema> {
     let mut schema = Schema::decode(&def.schema, &def.name)?;
-    let visible = schema.indexes.len();
+    let (visible, columns) = (schema.indexes.len(), schema.columns.len());
     if !def.building.is_empty() {
         schema = Schema::decode(&def.building, &def.name)?;
     }
@@ -88,13 +95,16 @@ fn written_schema(table: &Table, def: &TableDef) -> Result<(Schema, usize)> {
         let dropped = def.indexes.get(tree).is_none_or(|i| i.state == IndexState::Dropped);
         tree >= table.trees().len() || dropped
     };
-    if schema.indexes.len() < visible || schema.indexes.iter().any(unknown) {
+    if schema.indexes.len() < visible
+        || schema.columns.len() < columns
+        || schema.indexes.iter().any(unknown)
+    {
         return Err(Error::corruption(
             "catalog (0.frd)",
             format_args!("table '{}': schema and trees disagree", def.name),
         ));
     }
-    Ok((schema, visible))
+    Ok(WrittenSchema { schema, visible, columns })
 }
 
 impl Rows {
@@ -106,7 +116,8 @@ impl Rows {
     ) -> Result<Rows> {
         let stamp = table.stamp();
         let def = table.def();
-        let (schema, visible) = written_schema(&table, &def)?;
+        let WrittenSchema { schema, visible, .. } = written_schema(&table, &def)?;
+        let layout = layout.with_defaults(&schema)?;
         let codec = RowCodec::bind(&def.name, schema.into(), layout, table.history()?, sort_keys)?;
         Ok(Rows {
             table,
@@ -136,19 +147,22 @@ impl Rows {
     fn bind_again(&mut self) -> Result<()> {
         let stamp = self.table.stamp();
         let def = self.table.def();
-        let (schema, visible) = written_schema(&self.table, &def)?;
-        let form =
-            |s: &Schema| -> Vec<_> { s.columns.iter().map(|c| (c.id, c.ty, c.bytes)).collect() };
+        let WrittenSchema { schema, visible, columns } = written_schema(&self.table, &def)?;
+        let form = |s: &Schema, columns: usize| -> Vec<_> {
+            s.columns[..columns].iter().map(|c| (c.id, c.ty, c.bytes)).collect()
+        };
         let prefix = self.codec.schema().indexes[..self.visible.min(visible)].iter();
         let same_indexes =
             visible == self.visible && prefix.zip(&schema.indexes).all(|(a, b)| a.tree == b.tree);
-        if form(self.codec.schema()) != form(&schema) || !same_indexes {
+        let now = form(&schema, columns);
+        if form(self.codec.schema(), self.codec.columns()) != now || !same_indexes {
             return Err(Error::new(
                 ErrorKind::TableChanged,
                 format!("table '{}' has another definition now: open it again", def.name),
             ));
         }
-        let (layout, sort_keys) = (self.codec.layout().clone(), self.codec.sort_keys().clone());
+        let layout = self.codec.layout().with_defaults(&schema)?;
+        let sort_keys = self.codec.sort_keys().clone();
         let history = self.table.history()?;
         let codec = RowCodec::bind(&def.name, schema.into(), layout, history, sort_keys)?;
         (self.codec, self.stamp, self.visible) = (Arc::new(codec), stamp, visible);

@@ -16,6 +16,8 @@ use crate::typed::{Typed, A};
 
 /// One value of a row, as the record has it: `None` is NULL.
 type Value = Option<Vec<u8>>;
+/// What a change of columns makes of a row.
+type Change = Box<dyn Fn(&mut Vec<Value>)>;
 
 /// A table of any columns.
 struct Wide {
@@ -73,6 +75,54 @@ impl Wide {
         columns.map(value).collect()
     }
 
+    /// Some random changes of rows, in the table and in the model. `id`: the last one given out.
+    fn change(
+        &mut self,
+        engine: &Engine,
+        rng: &mut Rng,
+        model: &mut BTreeMap<u64, Vec<Value>>,
+        id: &mut u64,
+    ) {
+        let mut txn = begin(engine);
+        for _ in 0..rng.below(30) {
+            let change = rng.below(4);
+            let known: Vec<u64> = model.keys().copied().collect();
+            let old = (change > 0 && !known.is_empty())
+                .then(|| known[rng.below(known.len() as u64) as usize]);
+            let key = old.unwrap_or(*id + 1);
+            let value = |c: &Column, rng: &mut Rng| match (c.id, c.ty) {
+                (0, _) => Some(key.to_le_bytes().to_vec()),
+                _ if c.nullable && rng.below(3) == 0 => None,
+                (_, ColumnType::VarChar { .. }) => {
+                    let n = rng.below(u64::from(c.bytes.min(60)) - 1) as usize;
+                    Some(vec![b'a' + rng.below(3) as u8; n])
+                }
+                _ => Some(rng.next().to_le_bytes()[..c.bytes as usize].to_vec()),
+            };
+            let new: Vec<Value> = self.schema.columns.iter().map(|c| value(c, rng)).collect();
+            let record = self.record(&new);
+            let row = RowInput { record: &record, blobs: &NoBlobs, row_id: 0 };
+            let flags = WriteFlags::default();
+            let Some(key) = old else {
+                *id += 1;
+                assert_eq!(self.rows.insert(&mut txn, &row, flags).unwrap(), Written::Done);
+                model.insert(*id, new);
+                continue;
+            };
+            let was = self.record(&model[&key]);
+            let was = RowInput { record: &was, blobs: &NoBlobs, row_id: 0 };
+            if change == 1 {
+                self.rows.delete(&mut txn, &was, flags).unwrap();
+                model.remove(&key);
+            } else {
+                let written = self.rows.update(&mut txn, &was, &row, flags).unwrap();
+                assert_eq!(written, Written::Done);
+                model.insert(key, new);
+            }
+        }
+        txn.commit().unwrap();
+    }
+
     fn all(&self, engine: &Engine) -> Vec<Vec<Value>> {
         let mut txn = begin(engine);
         let (mut found, mut entries) = (Vec::new(), Entries::new());
@@ -100,11 +150,11 @@ impl Wide {
     }
 }
 
-/// Columns come, go, move, grow and may be NULL; rows of all ages read the same as if they had been copied. Versions that
+/// Columns come, go, move, grow and may be NULL, also together with an index that is built while rows change (ALT5); rows of all ages read the same as if they had been copied. Versions that
 /// no row has any more are forgotten meanwhile (RVN1): after a restart nobody knows them.
 #[test]
 fn rows_of_all_older_schemas_are_read() {
-    let mut forgotten = 0;
+    let (mut forgotten, mut built) = (0, 0);
     for seed in 0..25 {
         let mut rng = Rng(seed);
         let vfs = memory();
@@ -115,59 +165,13 @@ fn rows_of_all_older_schemas_are_read() {
         let mut model: BTreeMap<u64, Vec<Value>> = BTreeMap::new();
         let (mut id, mut named) = (0u64, 0);
         for round in 0..30 {
-            let mut w = Wide::bind(table.clone());
-            let mut txn = begin(&engine);
-            for _ in 0..rng.below(30) {
-                let change = rng.below(4);
-                let known: Vec<u64> = model.keys().copied().collect();
-                let old = (change > 0 && !known.is_empty())
-                    .then(|| known[rng.below(known.len() as u64) as usize]);
-                let key = old.unwrap_or(id + 1);
-                let new: Vec<Value> = w
-                    .schema
-                    .columns
-                    .iter()
-                    .map(|c| match (c.id, c.ty) {
-                        (0, _) => Some(key.to_le_bytes().to_vec()),
-                        _ if c.nullable && rng.below(3) == 0 => None,
-                        (_, ColumnType::VarChar { .. }) => Some(vec![
-                            b'a' + rng.below(3) as u8;
-                            rng.below(u64::from(c.bytes.min(60)) - 1)
-                                as usize
-                        ]),
-                        _ => Some(rng.next().to_le_bytes()[..c.bytes as usize].to_vec()),
-                    })
-                    .collect();
-                let record = w.record(&new);
-                let row = RowInput { record: &record, blobs: &NoBlobs, row_id: 0 };
-                let flags = WriteFlags::default();
-                match old {
-                    None => {
-                        id += 1;
-                        assert_eq!(w.rows.insert(&mut txn, &row, flags).unwrap(), Written::Done);
-                        model.insert(key, new);
-                    }
-                    Some(_) => {
-                        let was = w.record(&model[&key]);
-                        let was = RowInput { record: &was, blobs: &NoBlobs, row_id: 0 };
-                        if change == 1 {
-                            w.rows.delete(&mut txn, &was, flags).unwrap();
-                            model.remove(&key);
-                        } else {
-                            assert_eq!(
-                                w.rows.update(&mut txn, &was, &row, flags).unwrap(),
-                                Written::Done
-                            );
-                            model.insert(key, new);
-                        }
-                    }
-                }
-            }
-            txn.commit().unwrap();
+            Wide::bind(table.clone()).change(&engine, &mut rng, &mut model, &mut id);
             if rng.below(4) == 0 {
                 engine.flush_all().unwrap();
             }
-            alter_columns(&engine, &table, &mut rng, &mut model, &mut named);
+            let build = rng.below(2) == 0;
+            let during = build.then_some(&mut id);
+            built += alter_columns(&engine, &table, &mut rng, &mut model, &mut named, during);
             if round == 3 {
                 add_clustering(&engine, &table);
             }
@@ -187,6 +191,7 @@ fn rows_of_all_older_schemas_are_read() {
         }
     }
     assert!(forgotten > 50, "versions were forgotten in {forgotten} rounds");
+    assert!(built > 25, "{built} indexes were built with a column that was added");
 }
 
 /// An index of the column `id` that has the rows, too: `checked` compares it with them.
@@ -225,7 +230,7 @@ fn a_table_may_live_through_a_thousand_changes() {
             txn.commit().unwrap();
             model.insert(round, new);
         }
-        alter_columns(&engine, &table, &mut rng, &mut model, &mut named);
+        alter_columns(&engine, &table, &mut rng, &mut model, &mut named, None);
         if round == 100 {
             add_clustering(&engine, &table);
         }
@@ -256,20 +261,27 @@ fn a_table_may_live_through_a_thousand_changes() {
     checked(&engine, &table);
 }
 
-/// One random change of the columns, in the table and in the model.
+/// One random change of the columns, in the table and in the model; with `id` (see `change`) maybe an index that is built at the same
+/// time. Returns how many were, on a column that is added.
 fn alter_columns(
     engine: &Engine,
     table: &Arc<Table>,
     rng: &mut Rng,
     model: &mut BTreeMap<u64, Vec<Value>>,
     named: &mut u32,
-) {
+    id: Option<&mut u64>,
+) -> usize {
     let mut spec = same(table);
-    let columns = &mut spec.schema.columns;
+    let indexed = |at: usize, s: &Schema| {
+        s.indexes.iter().flat_map(|i| &i.parts).any(|p| usize::from(p.column) == at)
+    };
+    let columns = &spec.schema.columns;
     let n = columns.len();
     // Behind the column `id`; `a` and `s` have indexes.
     let at = 1 + rng.below(n as u64) as usize;
-    let free = (0..n).filter(|i| columns[*i].id > 2).collect::<Vec<_>>();
+    let is_free = |i: &usize| columns[*i].id > 2 && !indexed(*i, &spec.schema);
+    let free = (0..n).filter(is_free).collect::<Vec<_>>();
+    let columns = &mut spec.schema.columns;
     let one = (!free.is_empty()).then(|| free[rng.below(free.len() as u64) as usize]);
     let moved = |spec: &mut AlterSpec, map: &dyn Fn(u16) -> u16| {
         for part in spec.schema.indexes.iter_mut().flat_map(|i| &mut i.parts) {
@@ -277,7 +289,7 @@ fn alter_columns(
         }
         spec.schema.auto_increment = spec.schema.auto_increment.map(map);
     };
-    match (rng.below(5), one) {
+    let change: Change = match (rng.below(5), one) {
         (0 | 1, _) if n < 12 => {
             *named += 1;
             let name = format!("c{named}");
@@ -297,13 +309,13 @@ fn alter_columns(
             columns.insert(at, new);
             spec.column_from.insert(at, None);
             moved(&mut spec, &|c| c + u16::from(usize::from(c) >= at));
-            model.values_mut().for_each(|row| row.insert(at, value.clone()));
+            Box::new(move |row| row.insert(at, value.clone()))
         }
         (2, Some(gone)) => {
             columns.remove(gone);
             spec.column_from.remove(gone);
             moved(&mut spec, &|c| c - u16::from(usize::from(c) > gone));
-            model.values_mut().for_each(|row| drop(row.remove(gone)));
+            Box::new(move |row| drop(row.remove(gone)))
         }
         (3, Some(from)) => {
             let to = 1 + rng.below(n as u64 - 1) as usize;
@@ -313,10 +325,10 @@ fn alter_columns(
             spec.column_from.insert(to, source);
             let order: Vec<usize> = spec.column_from.iter().map(|c| c.unwrap()).collect();
             moved(&mut spec, &|c| order.iter().position(|o| *o == usize::from(c)).unwrap() as u16);
-            for row in model.values_mut() {
+            Box::new(move |row| {
                 let value = row.remove(from);
                 row.insert(to, value);
-            }
+            })
         }
         (_, Some(n)) => {
             let column = &mut columns[n];
@@ -324,22 +336,39 @@ fn alter_columns(
             match column.ty {
                 ColumnType::VarChar { .. } => {
                     (column.ty, column.bytes) = (ColumnType::VarChar { length_bytes: 2 }, 400);
+                    Box::new(|_| ())
                 }
                 // Unsigned, and then signed, so that values stay as they are.
                 _ if column.bytes < 8 => {
                     (column.ty, column.bytes) = (ColumnType::Int { unsigned: false }, 8);
-                    model
-                        .values_mut()
-                        .filter_map(|row| row[n].as_mut())
-                        .for_each(|v| v.resize(8, 0));
+                    Box::new(move |row| row[n].iter_mut().for_each(|v| v.resize(8, 0)))
                 }
-                _ => {}
+                _ => Box::new(|_| ()),
             }
         }
-        _ => {}
+        _ => Box::new(|_| ()),
+    };
+    let added = spec.column_from.iter().position(Option::is_none);
+    let mut old = Wide::bind(table.clone());
+    if id.is_some() && spec.schema.indexes.len() < 7 {
+        let a = spec.schema.columns.iter().position(|c| c.id == 1).unwrap();
+        let mut parts: Vec<u16> = added.into_iter().chain([a]).map(|at| at as u16).collect();
+        let at = rng.below(parts.len() as u64) as usize;
+        parts.rotate_left(at);
+        spec = with(spec, &format!("x{}", table.def().indexes.len()), false, &parts);
     }
-    let alter = engine.alter_table(table, spec).unwrap();
+    let mut alter = engine.alter_table(table, spec).unwrap();
+    let builds = alter.builds();
+    if let Some(id) = id.filter(|_| builds) {
+        old.change(engine, rng, model, id);
+        let new = Wide::bind(table.clone());
+        assert_eq!(alter.build(&new.rows, &mut |_, _| true).unwrap(), None);
+        old.change(engine, rng, model, id);
+        Wide::bind(table.clone()).change(engine, rng, model, id);
+    }
     assert_eq!(alter.commit().unwrap(), None);
+    model.values_mut().for_each(change);
+    usize::from(builds && added.is_some())
 }
 
 #[test]
@@ -357,6 +386,15 @@ fn changes_that_rows_or_keys_do_not_bear_are_refused() {
     assert_eq!(refused(spec), ErrorKind::Unsupported);
     let mut spec = same(&table);
     spec.index_from[0] = None;
+    assert_eq!(refused(spec), ErrorKind::Unsupported);
+    // An index that is built has rows, or a column whose keys change with it.
+    let mut spec = with(same(&table), "k", false, &[0]);
+    spec.schema.indexes[1].clustering = true;
+    spec.schema.columns.swap(A, 2);
+    spec.column_from.swap(A, 2);
+    for part in spec.schema.indexes.iter_mut().flat_map(|i| &mut i.parts) {
+        part.column = [0, 2, 1][usize::from(part.column)];
+    }
     assert_eq!(refused(spec), ErrorKind::Unsupported);
     // Parts of an index that change.
     let mut spec = same(&table);

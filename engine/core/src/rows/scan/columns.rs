@@ -19,12 +19,13 @@ pub(super) struct Columns {
 
 impl Columns {
     fn compile(codec: &RowCodec, index: usize, set: Vec<bool>) -> Columns {
+        let is_in = |c: usize| set.get(c) == Some(&true);
         let apart =
-            |c: usize| set[c] && !codec.schema().columns[c].stored && codec.covers(index, c);
+            |c: usize| is_in(c) && !codec.schema().columns[c].stored && codec.covers(index, c);
         let any = index != 0 && (0..set.len()).any(apart);
         Columns {
-            from_entry: codec.project(index, |c| set[c]),
-            of_row: (index != 0).then(|| codec.project(0, |c| set[c])),
+            from_entry: codec.project(index, is_in),
+            of_row: (index != 0).then(|| codec.project(0, is_in)),
             not_in_rows: any.then(|| codec.project(index, apart)),
             set,
         }
@@ -40,7 +41,7 @@ pub(super) struct ColumnSets(Vec<Columns>);
 
 impl ColumnSets {
     pub fn all(codec: &RowCodec, index: usize) -> ColumnSets {
-        ColumnSets(vec![Columns::compile(codec, index, vec![true; codec.schema().columns.len()])])
+        ColumnSets(vec![Columns::compile(codec, index, vec![true; codec.columns()])])
     }
 
     pub fn now(&self) -> &Columns {
@@ -53,7 +54,7 @@ impl ColumnSets {
         match self.0.iter().position(is_wanted) {
             Some(at) => self.0[..=at].rotate_right(1),
             None => {
-                let set = (0..codec.schema().columns.len()).map(wanted).collect();
+                let set = (0..codec.columns()).map(wanted).collect();
                 self.0.truncate(KEPT - 1);
                 self.0.insert(0, Columns::compile(codec, index, set));
             }
