@@ -10,13 +10,14 @@
 //!   snapshot was checked itself (AF2).
 //! - AF5. When rows are not checked, a parent may change meanwhile, and another table may take its name: the fit of the
 //!   constraint is checked again when the definition changes.
+//! - AF6. Columns may change with it if each new constraint has a column that is added and is NULL in all rows: no row needs a parent.
 //!
 //! Tested by `tests/it/alter_foreign.rs`.
 
 use std::sync::Arc;
 
 use frond_base::{Error, ErrorKind, Result};
-use frond_row::Schema;
+use frond_row::{Column, DefaultValue, Schema};
 
 use crate::catalog::alter::Alter;
 use crate::catalog::build_index::Progress;
@@ -26,6 +27,11 @@ use crate::catalog::foreign_fit::{fit, fit_child};
 use crate::catalog::TableDef;
 use crate::commit::core::Core;
 use crate::rows::check_parents_of_rows;
+
+/// Of a column that is added.
+fn is_null_in_all(column: &Column) -> bool {
+    column.nullable && column.default == DefaultValue::Empty
+}
 
 impl Core {
     /// Whether the constraints that are added fit the table, which will have `schema` instead of `old`.
@@ -41,7 +47,14 @@ impl Core {
         let columns = |s: &Schema| -> Vec<_> {
             s.columns.iter().map(|c| (c.id, c.name.clone(), c.ty, c.bytes, c.nullable)).collect()
         };
-        if columns(old) != columns(schema) {
+        let of_new = |f: &Foreign| {
+            let mut columns = f.columns.iter().filter_map(|name| schema.column(name));
+            columns.any(|at| {
+                let c = &schema.columns[at];
+                is_null_in_all(c) && old.columns.iter().all(|was| was.id != c.id)
+            })
+        };
+        if columns(old) != columns(schema) && !added.foreigns.iter().all(of_new) {
             let what = "foreign keys are added and columns changed at once";
             return Err(Error::new(ErrorKind::Unsupported, what));
         }
@@ -105,6 +118,11 @@ impl Alter {
         };
         let (total, mut done) = (self.table.rows(), 0);
         for f in &self.foreigns_new.foreigns {
+            let mut columns = f.columns.iter().filter_map(|name| schema.column(name));
+            // AF6
+            if columns.any(|at| schema.columns[at].coming && is_null_in_all(&schema.columns[at])) {
+                continue;
+            }
             check_parents_of_rows(
                 (&self.core, &self.table, &schema),
                 &f.name,

@@ -27,6 +27,10 @@ fn refuse<T>(foreign: &Foreign, what: String) -> Result<T> {
     Err(Error::of_constraint(ErrorKind::BadForeignKey, about, text))
 }
 
+fn is_virtual(column: &Column) -> bool {
+    !column.stored && !column.coming
+}
+
 fn positions(
     foreign: &Foreign,
     schema: &Schema,
@@ -36,7 +40,7 @@ fn positions(
     let mut found = Vec::with_capacity(names.len());
     for name in names {
         match schema.column(name) {
-            Some(at) if !schema.columns[at].stored => {
+            Some(at) if is_virtual(&schema.columns[at]) => {
                 return refuse(foreign, format!("column '{name}' of '{table}' is virtual"))
             }
             Some(at) if found.contains(&at) => {
@@ -90,7 +94,6 @@ pub(crate) fn fit_child(foreign: &Foreign, child: &Schema) -> Result<(Vec<usize>
             );
         }
         let mut parts = child.indexes.iter().flat_map(|i| &i.parts);
-        let is_virtual = |c: &Column| !c.stored && !c.coming;
         if parts.any(|p| is_virtual(&child.columns[usize::from(p.column)])) {
             let what = "a cascade cannot change rows of a table with an index on a virtual column";
             return refuse(foreign, what.into());
