@@ -42,7 +42,7 @@ constexpr alter_table_operations FOREIGN_CHANGES = ALTER_ADD_FOREIGN_KEY | ALTER
 constexpr alter_table_operations HARMLESS = ALTER_PARSER_ADD_COLUMN | ALTER_PARSER_DROP_COLUMN | ALTER_CHANGE_COLUMN |
                                             ALTER_ADD_INDEX | ALTER_DROP_INDEX | ALTER_COLUMN_ORDER |
                                             ALTER_INDEX_ORDER | ALTER_CHANGE_INDEX_COMMENT |
-                                            ALTER_CHANGE_COLUMN_DEFAULT | ALTER_COLUMN_INDEX_LENGTH;
+                                            ALTER_CHANGE_COLUMN_DEFAULT | ALTER_COLUMN_INDEX_LENGTH | ALTER_CONVERT_TO;
 
 } // namespace
 
@@ -165,10 +165,25 @@ bool is_wider(const Field *was, const Field *is) {
            (was_unsigned || !is_unsigned) && !((was->flags ^ is->flags) & ZEROFILL_FLAG);
 }
 
+// The bytes are the same text under the other collation: of the same character set, or utf8mb3 as utf8mb4. Keys may differ; the
+// core looks at that. What the server computes from the column may, too.
+bool keeps_text(const Field *was, const Field *is) {
+    if (was->charset() == is->charset())
+        return true;
+    switch (is->real_type()) {
+    case MYSQL_TYPE_VARCHAR:
+    case MYSQL_TYPE_STRING:
+    case MYSQL_TYPE_BLOB:
+        return !was->table->vfield && Charset(was->charset()).encoding_allows_reinterpret_as(is->charset());
+    default:
+        return false;
+    }
+}
+
 // Stored values of `was` are valid values of `is`. The core compares types and sizes, too.
 bool keeps_values(const Field *was, const Field *is, bool types_change) {
     const bool wider = types_change && is_wider(was, is);
-    if ((was->real_type() != is->real_type() && !wider) || was->charset() != is->charset() || !was->vcol_info != !is->vcol_info || was->stored_in_db() != is->stored_in_db() ||
+    if ((was->real_type() != is->real_type() && !wider) || !keeps_text(was, is) || !was->vcol_info != !is->vcol_info || was->stored_in_db() != is->stored_in_db() ||
         was->compression_method() || is->compression_method() || (was->flags & AUTO_INCREMENT_FLAG) != (is->flags & AUTO_INCREMENT_FLAG))
         return false;
     // The expression is the same: other flags say otherwise. Values of another type would have to be computed.
@@ -183,7 +198,9 @@ bool keeps_values(const Field *was, const Field *is, bool types_change) {
     case MYSQL_TYPE_GEOMETRY:
         return false;
     case MYSQL_TYPE_VARCHAR:
-        return is->field_length >= was->field_length;
+        return is->field_length >= was->field_length && is->char_length() >= was->char_length();
+    case MYSQL_TYPE_STRING:
+        return is->char_length() == was->char_length() && is->pack_length() >= was->pack_length();
     default:
         // The same bytes mean something else with another scale or sign.
         return was->pack_length() == is->pack_length() && was->field_length == is->field_length &&
@@ -204,7 +221,8 @@ static bool columns_can_change(const TABLE *table, const TABLE *altered, const A
         const int32_t from = to.column_from[f];
         // PARTITION BY KEY hashes a value's bytes, and other functions may depend on the type.
         if (types_change && from != FROND_NEW && (table->field[from]->flags & FIELD_IN_PART_FUNC_FLAG) &&
-            (table->field[from]->real_type() != altered->field[f]->real_type() || table->field[from]->pack_length() != altered->field[f]->pack_length()))
+            (table->field[from]->real_type() != altered->field[f]->real_type() || table->field[from]->charset() != altered->field[f]->charset() ||
+             table->field[from]->pack_length() != altered->field[f]->pack_length()))
             return false;
         const bool can = from == FROND_NEW ? has_constant_default(altered, altered->field[f])
                                            : keeps_values(table->field[from], altered->field[f], types_change);
@@ -279,11 +297,10 @@ static bool lengthens_foreign(const std::string &name, const TABLE *table, const
 }
 
 // Options that are in the .frm file alone, and the next AUTO_INCREMENT value.
-static ulong options_without_copy(const TABLE *table, const HA_CREATE_INFO *create) {
-    ulong options = HA_CREATE_USED_CHECKSUM | HA_CREATE_USED_MAX_ROWS | HA_CREATE_USED_PACK_KEYS;
-    // The default character set is for columns that come later. CONVERT TO sets HA_CREATE_USED_CHARSET, too.
-    if (!(create->used_fields & HA_CREATE_USED_CHARSET))
-        options |= HA_CREATE_USED_DEFAULT_CHARSET;
+static ulong options_without_copy(const TABLE *table) {
+    // The default character set is for columns that come later. The columns that CONVERT TO changes are looked at one by one.
+    ulong options = HA_CREATE_USED_CHECKSUM | HA_CREATE_USED_MAX_ROWS | HA_CREATE_USED_PACK_KEYS |
+                    HA_CREATE_USED_DEFAULT_CHARSET | HA_CREATE_USED_CHARSET;
     // ha_partition keeps a counter of its own, and the server looks for the largest value of a group.
     if (!table->part_info && !table->s->sequence && (!table->found_next_number_field || table->s->next_number_keypart == 0))
         options |= HA_CREATE_USED_AUTO;
@@ -325,7 +342,7 @@ enum_alter_inplace_result ha_frond::check_if_supported_inplace_alter(TABLE *alte
     HA_CREATE_INFO *create = info->create_info;
     const ulong used = create->used_fields;
     info->handler_flags &= ~ours;
-    create->used_fields &= ~options_without_copy(table, create);
+    create->used_fields &= ~options_without_copy(table);
     const enum_alter_inplace_result rest = handler::check_if_supported_inplace_alter(altered, info);
     info->handler_flags = all;
     create->used_fields = used;
