@@ -23,6 +23,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "alter_columns.h"
 #include "foreign.h"
 #include "log.h"
 #include "plugin.h"
@@ -52,6 +53,8 @@ struct Altered {
     frond_table_spec table = {};
     std::vector<int32_t> index_from, column_from;
     std::vector<frond_column_layout> layout;
+    // A record with the values that existing rows get in new columns.
+    std::vector<uchar> defaults;
     std::vector<std::string> foreigns_gone;
     std::vector<const char *> gone_names;
     std::vector<Frond_foreign> foreigns_new;
@@ -120,94 +123,6 @@ bool map_columns(const TABLE *table, const TABLE *altered, const Alter_inplace_i
     return to->column_from.size() == altered->s->fields;
 }
 
-// The default record of the new definition has the value that existing rows get in a new column.
-bool has_constant_default(const TABLE *altered, const Field *field) {
-    // Rows do not have it.
-    if (!field->stored_in_db())
-        return field->vcol_info && !(field->flags & VERS_SYSTEM_FIELD);
-    if (field->vcol_info || field->default_value || field->unireg_check != Field::NONE ||
-        (field->flags & (AUTO_INCREMENT_FLAG | VERS_SYSTEM_FIELD)))
-        return false;
-    const bool null = field->null_ptr &&
-                      (altered->s->default_values[field->null_ptr - altered->record[0]] & field->null_bit);
-    // The values of BLOBs are not in the record; a BIT may have some of its bits among the NULL flags.
-    return null || (!(field->flags & BLOB_FLAG) && !field->compression_method() &&
-                    field->real_type() != MYSQL_TYPE_BIT);
-}
-
-bool same_members(const Field *a, const Field *b) {
-    const TYPELIB *x = static_cast<const Field_enum *>(a)->typelib, *y = static_cast<const Field_enum *>(b)->typelib;
-    if (x->count != y->count)
-        return false;
-    for (uint m = 0; m < x->count; m++)
-        if (x->type_lengths[m] != y->type_lengths[m] || memcmp(x->type_names[m], y->type_names[m], x->type_lengths[m]))
-            return false;
-    return true;
-}
-
-bool is_integer(const Field *field) {
-    switch (field->real_type()) {
-    case MYSQL_TYPE_TINY:
-    case MYSQL_TYPE_SHORT:
-    case MYSQL_TYPE_INT24:
-    case MYSQL_TYPE_LONG:
-    case MYSQL_TYPE_LONGLONG:
-        return true;
-    default:
-        return false;
-    }
-}
-
-// An integer with room for all values of the other.
-bool is_wider(const Field *was, const Field *is) {
-    const bool was_unsigned = was->flags & UNSIGNED_FLAG, is_unsigned = is->flags & UNSIGNED_FLAG;
-    return is_integer(was) && is_integer(is) && was->pack_length() < is->pack_length() &&
-           (was_unsigned || !is_unsigned) && !((was->flags ^ is->flags) & ZEROFILL_FLAG);
-}
-
-// The bytes are the same text under the other collation: of the same character set, or utf8mb3 as utf8mb4. Keys may differ; the
-// core looks at that. What the server computes from the column may, too.
-bool keeps_text(const Field *was, const Field *is) {
-    if (was->charset() == is->charset())
-        return true;
-    switch (is->real_type()) {
-    case MYSQL_TYPE_VARCHAR:
-    case MYSQL_TYPE_STRING:
-    case MYSQL_TYPE_BLOB:
-        return !was->table->vfield && Charset(was->charset()).encoding_allows_reinterpret_as(is->charset());
-    default:
-        return false;
-    }
-}
-
-// Stored values of `was` are valid values of `is`. The core compares types and sizes, too.
-bool keeps_values(const Field *was, const Field *is, bool types_change) {
-    const bool wider = types_change && is_wider(was, is);
-    if ((was->real_type() != is->real_type() && !wider) || !keeps_text(was, is) || !was->vcol_info != !is->vcol_info || was->stored_in_db() != is->stored_in_db() ||
-        was->compression_method() || is->compression_method() || (was->flags & AUTO_INCREMENT_FLAG) != (is->flags & AUTO_INCREMENT_FLAG))
-        return false;
-    // The expression is the same: other flags say otherwise. Values of another type would have to be computed.
-    if (was->vcol_info && (was->pack_length() != is->pack_length() || was->field_length != is->field_length))
-        return false;
-    if (!types_change || wider)
-        return true;
-    switch (is->real_type()) {
-    case MYSQL_TYPE_ENUM:
-    case MYSQL_TYPE_SET:
-        return same_members(was, is);
-    case MYSQL_TYPE_GEOMETRY:
-        return false;
-    case MYSQL_TYPE_VARCHAR:
-        return is->field_length >= was->field_length && is->char_length() >= was->char_length();
-    case MYSQL_TYPE_STRING:
-        return is->char_length() == was->char_length() && is->pack_length() >= was->pack_length();
-    default:
-        // The same bytes mean something else with another scale or sign.
-        return was->pack_length() == is->pack_length() && was->field_length == is->field_length &&
-               was->decimals() == is->decimals() && !((was->flags ^ is->flags) & (UNSIGNED_FLAG | ZEROFILL_FLAG));
-    }
-}
-
 } // namespace
 
 // Whether the columns can change in place, as far as the core cannot tell.
@@ -224,8 +139,8 @@ static bool columns_can_change(const TABLE *table, const TABLE *altered, const A
             (table->field[from]->real_type() != altered->field[f]->real_type() || table->field[from]->charset() != altered->field[f]->charset() ||
              table->field[from]->pack_length() != altered->field[f]->pack_length()))
             return false;
-        const bool can = from == FROND_NEW ? has_constant_default(altered, altered->field[f])
-                                           : keeps_values(table->field[from], altered->field[f], types_change);
+        const bool can = from == FROND_NEW ? frond_has_constant_default(altered, altered->field[f])
+                                           : frond_keeps_values(table->field[from], altered->field[f], types_change);
         if (!can)
             return false;
     }
@@ -253,7 +168,15 @@ static bool describe(const TABLE *table, TABLE *altered, Alter_inplace_info *inf
     to->spec.record_bytes = static_cast<uint32_t>(altered->s->reclength);
     to->spec.index_from = to->index_from.data();
     to->spec.column_from = to->column_from.data();
-    to->spec.defaults = altered->s->default_values;
+    restore_record(altered, s->default_values);
+    MY_BITMAP *write = dbug_tmp_use_all_columns(altered, &altered->write_set);
+    // CURRENT_TIMESTAMP is the statement's time, as in a copy.
+    for (uint f = 0; f < altered->s->fields; f++)
+        if (to->column_from[f] == FROND_NEW && altered->field[f]->has_default_now_unireg_check())
+            altered->field[f]->set_default();
+    dbug_tmp_restore_column_map(&altered->write_set, write);
+    to->defaults.assign(altered->record[0], altered->record[0] + altered->s->reclength);
+    to->spec.defaults = to->defaults.data();
     to->spec.layout = to->layout.data();
     to->spec.table = &to->table;
     for (const std::string &name : to->foreigns_gone)
