@@ -338,12 +338,17 @@ static void as_altered(TABLE *table, TABLE *altered, const std::vector<int32_t> 
     for (uint f = 0; f < altered->s->fields; f++) {
         if (from[f] == FROND_NEW || !altered->field[f]->stored_in_db())
             continue;
-        if (table->field[from[f]]->is_null()) {
-            altered->field[f]->set_null();
-        } else {
-            altered->field[f]->set_notnull();
-            table->field[from[f]]->save_in_field(altered->field[f]);
+        Field *was = table->field[from[f]], *is = altered->field[f];
+        if (was->is_null()) {
+            is->set_null();
+            continue;
         }
+        is->set_notnull();
+        // Not stored anew: a zero date would be an error. The NULL flags may have some bits of a BIT.
+        if (was->real_type() == is->real_type() && was->pack_length() == is->pack_length() && was->real_type() != MYSQL_TYPE_BIT)
+            memcpy(is->ptr, was->ptr, is->pack_length());
+        else
+            was->save_in_field(is);
     }
     dbug_tmp_restore_column_map(&altered->write_set, write);
     dbug_tmp_restore_column_map(&table->read_set, read);

@@ -82,6 +82,7 @@ impl RowCodec {
         sort: Arc<dyn SortKeys>,
     ) -> Result<RowCodec> {
         schema.validate()?;
+        let layout = layout.with_defaults(&schema)?;
         layout.check(&schema)?;
         let plan = |index| Arc::new(index_plan(&schema, &layout, index));
         let plans: Vec<Arc<IndexPlan>> = (0..schema.indexes.len()).map(plan).collect();
@@ -98,7 +99,7 @@ impl RowCodec {
         &self.layout
     }
 
-    /// Number of columns that records have: all but those that are being added ([`RecordLayout::with_defaults`]).
+    /// Number of columns that records have: all but those that are being added ([`Column::coming`]).
     pub fn columns(&self) -> usize {
         self.layout.own_columns()
     }
@@ -409,7 +410,10 @@ impl Schema {
 
     /// [`RowCodec::key_shape`] without a codec. The schema must be valid.
     pub fn index_key_shape(&self, index: usize) -> Vec<u8> {
-        shape_of(&index_plan(self, &RecordLayout::compact(self), index), self.hidden_primary)
+        shape_of(
+            &index_plan(self, &RecordLayout::compact_of(&self.columns), index),
+            self.hidden_primary,
+        )
     }
 }
 
@@ -448,7 +452,7 @@ fn agree(old: &Schema, new: &Schema) -> std::result::Result<(), String> {
 
 /// What entries of an index have besides their keys: kinds and column ids.
 fn extras_in(schema: &Schema, index: usize) -> Vec<(ExtraKind, u32)> {
-    let plan = index_plan(schema, &RecordLayout::compact(schema), index);
+    let plan = index_plan(schema, &RecordLayout::compact_of(&schema.columns), index);
     let id = |e: &Extra| (e.kind, schema.columns[e.field.column].id);
     plan.extras.iter().map(id).collect()
 }

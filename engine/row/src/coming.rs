@@ -12,7 +12,7 @@ impl RecordLayout {
     /// defaults. For indexes that are built together with columns that are added.
     ///
     /// Errors: `InvalidArgument` for a default that does not fit its column, or of a BLOB, and for columns that are not [`Column::coming`].
-    pub fn with_defaults(&self, schema: &Schema) -> Result<RecordLayout> {
+    pub(crate) fn with_defaults(&self, schema: &Schema) -> Result<RecordLayout> {
         let mut all = self.clone();
         all.columns.truncate(self.own);
         let added = schema.columns.get(self.own..).unwrap_or_default();

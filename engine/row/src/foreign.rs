@@ -41,7 +41,7 @@ impl KeyBridge {
             let part: &Part = &schema.indexes[index].parts[n];
             let at = usize::from(part.column);
             let column = schema.columns[at].clone();
-            let place = RecordLayout::compact(schema).columns[at];
+            let place = RecordLayout::compact_of(&schema.columns).columns[at];
             (KeyPart::new(Field::new(at, &column, &place), &column, part), column)
         };
         let mut bridge = KeyBridge { parts: Vec::with_capacity(parts) };

@@ -33,8 +33,11 @@ impl RecordLayout {
 
     /// A layout of our own: null bits first, then the columns back to back. For callers without a
     /// server's record: tools, index builds, embedding programs.
+    ///
+    /// Records do not have the columns that are coming.
     pub fn compact(schema: &Schema) -> RecordLayout {
-        RecordLayout::compact_of(&schema.columns)
+        let own = schema.columns.iter().position(|c| c.coming).unwrap_or(schema.columns.len());
+        RecordLayout::compact_of(&schema.columns[..own])
     }
 
     pub(crate) fn compact_of(of: &[Column]) -> RecordLayout {

@@ -148,7 +148,7 @@ impl RowCodec {
         wanted: &dyn Fn(usize) -> bool,
         to_end: bool,
     ) -> RowSteps {
-        let parts = key_parts(writer, &RecordLayout::compact(writer), index);
+        let parts = key_parts(writer, &RecordLayout::compact_of(&writer.columns), index);
         let (columns, bits) = stored_columns(writer, &parts);
         let place = |n: usize| Field::new(n, &self.schema.columns[n], &self.layout.columns[n]);
         let mut steps: Vec<Step> = Vec::new();

@@ -42,7 +42,7 @@ struct Writer {
 
 impl Form {
     fn new(schema: &Schema, index: usize) -> Form {
-        let parts = key_parts(schema, &RecordLayout::compact(schema), index);
+        let parts = key_parts(schema, &RecordLayout::compact_of(&schema.columns), index);
         let (columns, bits) = stored_columns(schema, &parts);
         Form { columns, bitmap_bytes: bits.div_ceil(8) }
     }

@@ -34,11 +34,12 @@ fn is_null_in_all(column: &Column) -> bool {
 }
 
 impl Core {
-    /// Whether the constraints that are added fit the table, which will have `schema` instead of `old`.
+    /// Whether the constraints that are added fit the table, which will have `schema` instead of `old`, and `building` for writers
+    /// until then.
     pub(super) fn check_added(
         &self,
         def: &TableDef,
-        (old, schema): (&Schema, &Schema),
+        (old, building, schema): (&Schema, &Schema, &Schema),
         added: &AddedForeigns,
     ) -> Result<()> {
         if added.foreigns.is_empty() {
@@ -54,7 +55,18 @@ impl Core {
                 is_null_in_all(c) && old.columns.iter().all(|was| was.id != c.id)
             })
         };
-        if columns(old) != columns(schema) && !added.foreigns.iter().all(of_new) {
+        // A name means the same column for writers and afterwards.
+        let same = |names: &[String], a: &Schema, b: &Schema| {
+            let id = |s: &Schema, name: &str| s.column(name).map(|at| s.columns[at].id);
+            names.iter().all(|name| id(a, name) == id(b, name))
+        };
+        let bears = |f: &Foreign| {
+            of_new(f)
+                && same(&f.columns, building, schema)
+                && (f.parent != def.name || same(&f.parent_columns, old, schema))
+                && fit_child(f, building).is_ok()
+        };
+        if columns(old) != columns(schema) && !added.foreigns.iter().all(bears) {
             let what = "foreign keys are added and columns changed at once";
             return Err(Error::new(ErrorKind::Unsupported, what));
         }

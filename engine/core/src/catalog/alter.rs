@@ -184,16 +184,8 @@ impl Core {
         let def = self.definition_of(table)?;
         let old = Schema::decode(&def.schema, &def.name)?;
         let (schema, rewritten) = resolve(table, &def, &old, &spec)?;
-        self.check_added(&def, (&old, &schema), &spec.foreigns_new)?;
-        let mut next = TableDef { ..(*def).clone() };
-        // Drops what an earlier build left behind.
-        drop_building(&mut next);
-        let (building, new) = while_built(&old, &schema, &spec)?;
-        for index in &new {
-            let storage = spec.storage[index.target].clone();
-            let key_shape = building.index_key_shape(index.building);
-            next.indexes.push(IndexDef { state: IndexState::Building, key_shape, ..storage });
-        }
+        let (next, building, new) = begun(&def, &old, &schema, &spec)?;
+        self.check_added(&def, (&old, &building, &schema), &spec.foreigns_new)?;
         // Refused now, not when everything is built.
         let mut last = next.clone();
         last.schema = encoded(&schema);
@@ -219,8 +211,6 @@ impl Core {
         };
         if !alter.new.is_empty() {
             self.may_write()?;
-            next.building = encoded(&building);
-            next.validate()?;
             self.replace_definitions(&[(&next, &ForeignChange::default())], Claim::Ordinary)?;
             for index in next.indexes.iter().skip(table.trees().len()) {
                 table.add_tree(self.new_tree(table, index));
@@ -240,16 +230,12 @@ impl Core {
         let def = self.definition_of(table)?;
         let old = Schema::decode(&def.schema, &def.name)?;
         let (schema, rewritten) = resolve(table, &def, &old, spec)?;
-        while_built(&old, &schema, spec)?;
-        let mut last = TableDef::clone(&def);
-        drop_building(&mut last);
-        let new = spec.index_from.iter().filter(|from| from.is_none());
-        last.indexes.extend(new.map(|_| IndexDef::plain()));
+        let (mut last, building, _) = begun(&def, &old, &schema, spec)?;
         last.history = self.next_history(table, &def, &old, rewritten);
         finish(&mut last, &schema);
         last.validate()?;
         self.foreigns_of_altered(&def, &schema, &spec.foreigns_gone)?;
-        self.check_added(&def, (&old, &schema), &spec.foreigns_new)
+        self.check_added(&def, (&old, &building, &schema), &spec.foreigns_new)
     }
 
     fn definition_of(&self, table: &Table) -> Result<Arc<TableDef>> {
@@ -344,6 +330,28 @@ impl Core {
         }
         self.queue.wake();
     }
+}
+
+/// The definition while new indexes are built, with the schema of writers and these indexes; without what an earlier build left behind.
+fn begun(
+    def: &TableDef,
+    old: &Schema,
+    schema: &Schema,
+    spec: &AlterSpec,
+) -> Result<(TableDef, Schema, Vec<NewIndex>)> {
+    let mut next = def.clone();
+    drop_building(&mut next);
+    let (building, new) = while_built(old, schema, spec)?;
+    for index in &new {
+        let storage = spec.storage[index.target].clone();
+        let key_shape = building.index_key_shape(index.building);
+        next.indexes.push(IndexDef { state: IndexState::Building, key_shape, ..storage });
+    }
+    if !new.is_empty() {
+        next.building = encoded(&building);
+    }
+    next.validate()?;
+    Ok((next, building, new))
 }
 
 /// The schema of writers while the indexes that `new` has and `old` has not are built, and these indexes. Columns of them that
@@ -469,7 +477,8 @@ impl Alter {
         next.validate()?;
         let mut foreigns = core.foreigns_of_altered(&old, &self.schema, &self.foreigns_gone)?;
         if self.foreigns_new.unchecked {
-            core.check_added(&old, (&was, &self.schema), &self.foreigns_new)?;
+            let building = self.building.as_deref().unwrap_or(&was);
+            core.check_added(&old, (&was, building, &self.schema), &self.foreigns_new)?;
         }
         self.add_foreigns(&mut foreigns)?;
         Ok((next, foreigns))

@@ -94,7 +94,7 @@ impl Alter {
         let bytes = self.table.tree(0).stats().logical_bytes;
         let _under_way = busy.works.begin(work.of(self.new.first().map(|new| new.tree), bytes));
         let def = self.table.def();
-        let layout = rows.codec().layout().with_defaults(&schema)?;
+        let layout = rows.codec().layout().clone();
         let sort_keys = rows.codec().sort_keys().clone();
         let codec = RowCodec::bind(&def.name, schema, layout, self.table.history()?, sort_keys)?;
         let (core, codec) = (self.core.clone(), Arc::new(codec));

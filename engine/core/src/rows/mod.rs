@@ -116,8 +116,11 @@ impl Rows {
     ) -> Result<Rows> {
         let stamp = table.stamp();
         let def = table.def();
-        let WrittenSchema { schema, visible, .. } = written_schema(&table, &def)?;
-        let layout = layout.with_defaults(&schema)?;
+        let WrittenSchema { schema, visible, columns } = written_schema(&table, &def)?;
+        if layout.own_columns() != columns {
+            let what = format!("table '{}': the record's layout has other columns", def.name);
+            return Err(Error::new(ErrorKind::InvalidArgument, what));
+        }
         let codec = RowCodec::bind(&def.name, schema.into(), layout, table.history()?, sort_keys)?;
         Ok(Rows {
             table,
@@ -161,8 +164,7 @@ impl Rows {
                 format!("table '{}' has another definition now: open it again", def.name),
             ));
         }
-        let layout = self.codec.layout().with_defaults(&schema)?;
-        let sort_keys = self.codec.sort_keys().clone();
+        let (layout, sort_keys) = (self.codec.layout().clone(), self.codec.sort_keys().clone());
         let history = self.table.history()?;
         let codec = RowCodec::bind(&def.name, schema.into(), layout, history, sort_keys)?;
         (self.codec, self.stamp, self.visible) = (Arc::new(codec), stamp, visible);

@@ -4,7 +4,7 @@ use frond_base::ErrorKind;
 use frond_engine::{
     Action, AddedForeigns, AlterSpec, CheckOutcome, Engine, ForeignState, Table, Xid,
 };
-use frond_row::{Column, ColumnType, DefaultValue, Part};
+use frond_row::{Column, ColumnType, Part};
 
 use crate::alter::{same, schema_of, with, without};
 use crate::durability::copy;
@@ -12,7 +12,7 @@ use crate::foreign::{child, family, foreign, insert, kind, rows, schema, spec, B
 use crate::support::*;
 
 /// Rows and indexes of `table` agree.
-fn check(engine: &Engine, table: &str) {
+pub fn check(engine: &Engine, table: &str) {
     rows(engine, table);
     let mut outcome = CheckOutcome::default();
     Bound::new(engine, table).rows.check(engine, &mut outcome, &mut || false, None).unwrap();
@@ -36,7 +36,7 @@ fn without_column(mut spec: AlterSpec, at: u16) -> AlterSpec {
 }
 
 /// With a new first column.
-fn with_column(mut spec: AlterSpec, name: &str) -> AlterSpec {
+pub fn with_column(mut spec: AlterSpec, name: &str) -> AlterSpec {
     let column = Column::new(name, ColumnType::Int { unsigned: false }, 8);
     spec.schema.columns.insert(0, Column { nullable: true, ..column });
     spec.column_from.insert(0, None);
@@ -102,65 +102,6 @@ fn cascades_reach_an_index_that_is_being_built() {
         keys.sort_unstable();
         assert_eq!(left, keys);
     }
-}
-
-/// A column comes with an index and a foreign key of it; the table's rows and its parents change meanwhile, also by cascades (AF6).
-#[test]
-fn a_foreign_key_comes_with_its_column() {
-    let engine = open(&memory());
-    family(&engine, Action::Cascade, Action::Cascade);
-    let parents: Vec<[Option<i64>; 2]> = (1..50).map(|id| [Some(id), None]).collect();
-    insert(&engine, "p", &parents.iter().map(|p| &p[..]).collect::<Vec<_>>());
-    let children: Vec<_> = (0..300).map(|id| [Some(id), Some(1 + id % 49), Some(id % 7)]).collect();
-    insert(&engine, "c", &children.iter().map(|c| &c[..]).collect::<Vec<_>>());
-    let table = engine.open_table("c").unwrap();
-    let with_all = |default: DefaultValue| {
-        let mut spec = with(with_column(same(&table), "q"), "by_q", false, &[0]);
-        spec.schema.columns[0].default = default;
-        spec = with(spec, "by_pq", false, &[2, 0]);
-        let key = foreign(("c", "q"), ("p", "id"), Action::Cascade, Action::Cascade);
-        spec.foreigns_new = AddedForeigns { foreigns: vec![key], unchecked: false };
-        spec
-    };
-    let one = with_all(DefaultValue::Bytes(1i64.to_le_bytes().to_vec()));
-    assert_eq!(kind(engine.check_alter(&table, &one)), ErrorKind::Unsupported);
-    let spec = with_all(DefaultValue::Empty);
-    engine.check_alter(&table, &spec).unwrap();
-    let (mut c, mut p, mut id) = (Bound::new(&engine, "c"), Bound::new(&engine, "p"), 1);
-    let mut change = |more: i64| {
-        let mut txn = begin(&engine);
-        p.delete(&mut txn, &[Some(id), None]).unwrap();
-        p.update(&mut txn, &[Some(id + 1), None], &[Some(id + 1000), None]).unwrap();
-        c.insert(&mut txn, &[Some(more), Some(id + 1000), Some(3)]).unwrap();
-        assert_eq!(kind(c.insert(&mut txn, &[Some(-1), Some(id), Some(3)])), ErrorKind::NoParent);
-        txn.commit().unwrap();
-        id += 2;
-    };
-    change(1000);
-    let mut alter = engine.alter_table(&table, spec).unwrap();
-    change(1001);
-    let reader = Bound::new(&engine, "c");
-    let mut more = 1001;
-    let built = alter.build(&reader.rows, &mut |_, _| {
-        more += 1;
-        if more < 1010 {
-            change(more);
-        }
-        true
-    });
-    assert_eq!(built.unwrap(), None);
-    change(1020);
-    assert_eq!(alter.commit().unwrap(), None);
-    check(&engine, "c");
-    let (mut c, mut p, mut txn) =
-        (Bound::new(&engine, "c"), Bound::new(&engine, "p"), begin(&engine));
-    let row = |q: i64| [Some(q), Some(5000), Some(49), Some(0)];
-    assert_eq!(kind(c.insert(&mut txn, &row(7777))), ErrorKind::NoParent);
-    c.insert(&mut txn, &row(48)).unwrap();
-    p.delete(&mut txn, &[Some(48), None]).unwrap();
-    txn.commit().unwrap();
-    assert!(rows(&engine, "c").iter().all(|row| row[0].is_none()), "the cascade took the row");
-    check(&engine, "c");
 }
 
 #[test]

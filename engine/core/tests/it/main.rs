@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod alter;
+mod alter_both;
 mod alter_columns;
 mod alter_foreign;
 mod background;
