@@ -1,5 +1,6 @@
 //! Error codes, the thread's last message, and the panic boundary.
 
+use std::any::Any;
 use std::cell::RefCell;
 use std::ffi::{c_char, c_int, CString};
 use std::panic::{catch_unwind, AssertUnwindSafe};
@@ -19,27 +20,36 @@ fn remember(message: &str) {
     LAST.with(|last| *last.borrow_mut() = text);
 }
 
-/// Runs `work`; turns an error into its code, a panic into `FROND_PANIC`, and keeps the message.
+/// Runs `work`; turns an error into its code, a panic into `FROND_PANIC`, and keeps the message. Each of the hundred functions
+/// has a copy of this, so what failures need is in [`failed`] and [`panicked`]: inlined, it was a third of this crate's code.
 pub fn guard(work: impl FnOnce() -> Result<c_int, Error>) -> c_int {
     match catch_unwind(AssertUnwindSafe(work)) {
         Ok(Ok(code)) => code,
-        Ok(Err(e)) => {
-            remember(e.message());
-            let (table, name) = e.constraint().unwrap_or_default();
-            let text = |s: &str| CString::new(s).unwrap_or_default();
-            CONSTRAINT.with(|last| *last.borrow_mut() = (text(table), text(name)));
-            code(e.kind())
-        }
-        Err(panic) => {
-            let what = panic
-                .downcast_ref::<String>()
-                .map(String::as_str)
-                .or_else(|| panic.downcast_ref::<&str>().copied())
-                .unwrap_or("unknown cause");
-            remember(&format!("internal error: {what}; please report it"));
-            FROND_PANIC
-        }
+        Ok(Err(e)) => failed(e),
+        Err(panic) => panicked(panic),
     }
+}
+
+#[cold]
+#[inline(never)]
+fn failed(e: Error) -> c_int {
+    remember(e.message());
+    let (table, name) = e.constraint().unwrap_or_default();
+    let text = |s: &str| CString::new(s).unwrap_or_default();
+    CONSTRAINT.with(|last| *last.borrow_mut() = (text(table), text(name)));
+    code(e.kind())
+}
+
+#[cold]
+#[inline(never)]
+fn panicked(panic: Box<dyn Any + Send>) -> c_int {
+    let what = panic
+        .downcast_ref::<String>()
+        .map(String::as_str)
+        .or_else(|| panic.downcast_ref::<&str>().copied())
+        .unwrap_or("unknown cause");
+    remember(&format!("internal error: {what}; please report it"));
+    FROND_PANIC
 }
 
 /// As [`guard`] for functions that return a value and cannot fail otherwise.
