@@ -136,13 +136,18 @@ man: ## man pages and shell completions, in target/share as a package installs t
 
 .PHONY: library
 library: ## build target/release/libfrond.a and libfrond.so, which C links against
-	@cargo rustc --release -p frond-capi --lib --crate-type staticlib,cdylib
+	+@cargo rustc --release -p frond-capi --lib --crate-type staticlib,cdylib
 
 .PHONY: plugin
 plugin: ## build target/mariadb/ha_frond.so and prove that it fits the installed server
 	@scripts/setup.sh server
-	@$(MAKE) --no-print-directory library
+	@$(MAKE) --no-print-directory -j$(shell nproc) library plugin-objects
 	@$(MAKE) --no-print-directory -j$(shell nproc) -f mariadb/Makefile
+
+# Beside cargo, which takes its jobs from the same make (the + above) and cannot use all cores at its beginning and end.
+.PHONY: plugin-objects
+plugin-objects:
+	@$(MAKE) --no-print-directory -f mariadb/Makefile objects headers
 
 .PHONY: mtr
 mtr: ## MariaDB's test suites: T=frond|storage_engine|named|iuds|funcs|suite.test, ENGINE=, RECORD=1
