@@ -13,6 +13,9 @@ use crate::write_buffer::shelf::Shelf;
 
 /// Most entries whose records are prefetched together.
 const AHEAD: usize = 32;
+/// The unsorted entries among this many of the base are sorted, at least: if a snapshot sees none of what a small batch
+/// reaches, all have to be.
+const REACH: usize = 16;
 
 /// Copies from `shelf` the entries that the scan asks for, in its direction.
 pub(crate) fn copy_merged(
@@ -45,7 +48,7 @@ pub(crate) fn copy_merged(
         .collect();
     if shelf.log().unsorted() > 0 {
         // Only those unsorted entries are sorted that a batch will reach.
-        if let Some(head) = runs[0].head_after(scan.max_entries, &way) {
+        if let Some(head) = runs[0].head_after(scan.max_entries.max(REACH), &way) {
             if head < way.end && !shelf.is_edge(head ^ way.mask, backward) {
                 way.end = head;
                 partial = true;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 /// number. Gathering an entry costs a third of what a scan pays for an entry that lies apart.
 const SCANNED: usize = 8;
 const LEAST_SCANNED: usize = 512;
-/// Single reads make its backlog go down after one read for this many entries, and at least this number.
+/// Single reads, and searches of scans, make its backlog go down after one for this many entries, and at least this number.
 const GETS: usize = 32;
 const LEAST_GETS: usize = 128;
 
@@ -14,7 +14,7 @@ const LEAST_GETS: usize = 128;
 pub(crate) struct ReadCount {
     /// Entries that scans have copied.
     scanned: AtomicUsize,
-    /// Single reads that looked into more than the base.
+    /// Single reads, and searches of scans, that looked into more than the base.
     gets: AtomicUsize,
 }
 

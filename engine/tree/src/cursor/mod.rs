@@ -327,6 +327,7 @@ impl TreeCursor {
 
     fn place(&mut self, forward: bool, from: Option<&[u8]>) -> Result<()> {
         self.leave_window();
+        self.note_taken();
         (self.current, self.winner) = (None, None);
         self.tied.clear();
         self.walk.forward = forward;
@@ -337,6 +338,17 @@ impl TreeCursor {
             source.seek(&mut self.walk, from)?;
         }
         self.enter_window(from)
+    }
+
+    /// The next seek's first batches will be as large as what this walk has taken from a buffer.
+    fn note_taken(&mut self) {
+        let of = |source: &Source| match &source.body {
+            SourceBody::Buffer(buffer) => Some(buffer.taken()),
+            SourceBody::Run(_) => None,
+        };
+        if let Some(most) = self.sources[..self.buffers].iter().filter_map(of).max() {
+            self.walk.taken = most;
+        }
     }
 
     fn open_view(&mut self) {
@@ -490,6 +502,7 @@ impl TreeCursor {
     /// Gives up position and view.
     fn release(&mut self) {
         self.leave_window();
+        self.note_taken();
         for source in self.sources.drain(..) {
             self.spare_keys.push(source.key);
             if let SourceBody::Buffer(buffer) = source.body {

@@ -1,7 +1,9 @@
 //! A write buffer as a source: read in batches, so that no latch is held between calls.
 //!
-//! Batches grow while a scan goes on in one direction. A batch holds one version per key, as the buffer
-//! resolves them.
+//! The first batch after a seek has as many entries as the walk before it took: many seeks in a row are of one
+//! kind, such as the values of an IN list, or ranges of similar length. Copying an entry that nobody takes
+//! costs as much as a good part of finding one. Batches grow while a scan goes on in one direction. A batch holds
+//! one version per key, as the buffer resolves them.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -9,11 +11,13 @@ use std::sync::Arc;
 use frond_base::{EntryKind, Result, Seq};
 use frond_buffer::{Batch, Scan, Versions, WriteBuffer};
 
-use super::Walk;
+use super::{Walk, FIRST_BATCH};
 
-/// Entries that the first batch from a buffer holds; later ones grow up to `MAX_BATCH`.
-const FIRST_BATCH: usize = 16;
+/// Most entries of a batch. Those after the second one after a seek grow up to this.
 const MAX_BATCH: usize = 512;
+/// Entries of the first batch after a seek: the one that is asked for and the one that ends a search, at least; at most
+/// what is not too much when this walk is a short one.
+const LEARNED: std::ops::RangeInclusive<usize> = 2..=128;
 const MAX_BATCH_BYTES: usize = 64 << 10;
 
 /// A write buffer, read in batches, so that no latch is held between calls.
@@ -22,13 +26,15 @@ pub(crate) struct BufferSource {
     pub(super) batch: Batch,
     pub(super) at: usize,
     size: usize,
+    /// Entries of the batches before this one since the last seek.
+    passed: usize,
 }
 
 impl BufferSource {
     /// A source that uses the memory of `batch` for its batches.
     pub fn new(buffer: Arc<WriteBuffer>, mut batch: Batch) -> BufferSource {
         batch.clear();
-        BufferSource { buffer, batch, at: 0, size: FIRST_BATCH }
+        BufferSource { buffer, batch, at: 0, size: FIRST_BATCH, passed: 0 }
     }
 
     /// Forward: the position in the batch up to which keys are below `rival`.
@@ -68,8 +74,14 @@ impl BufferSource {
         self.batch
     }
 
+    /// Entries that the walk since the last seek has come to.
+    pub fn taken(&self) -> usize {
+        self.passed + self.batch.len().min(self.at + 1)
+    }
+
     pub(super) fn seek(&mut self, walk: &mut Walk, from: Option<&[u8]>) -> Result<bool> {
-        self.size = FIRST_BATCH;
+        self.size = walk.taken.clamp(*LEARNED.start(), *LEARNED.end());
+        self.passed = 0;
         let from = match (walk.forward, from) {
             (true, Some(key)) => Bound::Included(key),
             (false, Some(key)) => Bound::Excluded(key),
@@ -96,7 +108,6 @@ impl BufferSource {
         } else {
             self.buffer.scan_backward(&scan, &mut self.batch);
         }
-        self.size = (self.size * 2).min(MAX_BATCH);
         self.at = 0;
         walk.refills += 1;
         walk.examine(self.batch.len() as u64)?;
@@ -111,6 +122,12 @@ impl BufferSource {
         if self.batch.exhausted() {
             return Ok(false);
         }
+        // A walk that is a little longer than the one before needs little more.
+        self.size = match self.passed {
+            0 => (self.size / 4).max(FIRST_BATCH),
+            _ => (self.size * 2).min(MAX_BATCH),
+        };
+        self.passed += self.batch.len();
         let mut batch = std::mem::take(&mut self.batch);
         let last = batch.last_key().map(<[u8]>::to_vec);
         batch.clear();

@@ -22,6 +22,8 @@ pub(crate) use run::RunSource;
 
 /// Entries examined between two polls for an interrupt.
 const POLL_EVERY: u64 = 1000;
+/// Entries of a cursor's very first batch from a buffer, and of the second one after each seek, at least.
+const FIRST_BATCH: usize = 16;
 
 /// State that the sources of a cursor share.
 pub(crate) struct Walk {
@@ -35,6 +37,8 @@ pub(crate) struct Walk {
     next_poll: u64,
     /// Pages and batches loaded.
     pub refills: u32,
+    /// Entries that the walk before the last seek took from one write buffer, at most.
+    pub taken: usize,
     pub interrupt: Option<Box<dyn FnMut() -> bool + Send>>,
 }
 
@@ -49,6 +53,7 @@ impl Walk {
             examined: 0,
             next_poll: POLL_EVERY,
             refills: 0,
+            taken: FIRST_BATCH,
             interrupt: None,
         }
     }

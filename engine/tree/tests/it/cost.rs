@@ -236,3 +236,44 @@ fn a_short_range_waits_for_its_pages_once() {
         assert!(pages >= 3 && reads == 1, "{pages} pages in {reads} reads, {how:?}");
     }
 }
+
+/// A few milliseconds.
+#[test]
+fn a_seek_reads_as_much_of_a_buffer_as_the_walk_before_took() {
+    let tree =
+        Tree::new(TREE, index_options(), MemStore::new(), MemLog::new(), Arc::new(AllReaders));
+    let keys: Vec<Vec<u8>> =
+        (0..20_000u64).map(|n| [&[0; 10][..], &n.to_be_bytes()].concat()).collect();
+    let entry = |key| EntryRef { key, seq: 1, kind: EntryKind::Put, value: &[] };
+    tree.write(0, keys.iter().map(|k| entry(&k[..])));
+
+    let mut rng = TestRng::new(3);
+    // Entries read per walk of `n`, forwards or backwards, when the walks before were of the same kind.
+    let mut cost = |n: usize, how: Seek| {
+        let mut cursor = tree.cursor(SEQ_MAX, Bounds::all());
+        let mut most = 0;
+        for walk in 0..20 {
+            let before = cursor.examined();
+            let at = 1000 + rng.below(18_000) as usize;
+            assert!(cursor.seek(&keys[at], how).unwrap());
+            for i in 1..n {
+                let (moved, want) = match how {
+                    Seek::Ge => (cursor.next().unwrap(), at + i),
+                    _ => (cursor.prev().unwrap(), at - i),
+                };
+                assert!(moved && cursor.key() == &keys[want][..]);
+            }
+            if walk > 0 {
+                most = most.max(cursor.examined() - before);
+            }
+        }
+        most
+    };
+    for how in [Seek::Ge, Seek::Le] {
+        assert_eq!(cost(1, how), 2);
+        assert_eq!(cost(100, how), 100);
+        // One entry more than the first batch holds: a quarter more.
+        assert_eq!(cost(129, how), 128 + 32);
+        assert_eq!(cost(900, how), 128 + 32 + 64 + 128 + 256 + 512);
+    }
+}

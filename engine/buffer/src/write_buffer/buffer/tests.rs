@@ -159,8 +159,8 @@ fn what_was_counted_is_counted_while_a_shelf_is_divided() {
     assert!(buffer.directory().shelves.len() > 1, "nothing was divided");
 }
 
-#[test]
-fn a_buffer_that_is_only_read_ends_up_in_order() {
+/// A buffer of 60 000 keys, which are `mix` of the numbers below that.
+fn filled() -> WriteBuffer {
     let buffer = WriteBuffer::new();
     for n in (0..60_000).step_by(100) {
         let mut keys: Vec<[u8; 4]> = (n..n + 100).map(|n| mix(n).to_be_bytes()).collect();
@@ -168,19 +168,19 @@ fn a_buffer_that_is_only_read_ends_up_in_order() {
         let entry = |key| EntryRef { key, seq: 1, kind: EntryKind::Put, value: b"v" };
         buffer.insert_batch(keys.iter().map(|key| entry(&key[..])));
     }
-    let is_tidy = |shelf: &Arc<RwLock<Shelf>>| {
-        let shelf = shelf.read();
-        shelf.is_settled() && shelf.base().is_gathered()
-    };
-    assert!(!buffer.directory().shelves.iter().all(is_tidy));
+    buffer
+}
+
+/// Scans forwards and backwards from `n` keys, `max_entries` each time.
+fn scan_from(buffer: &WriteBuffer, n: u32, max_entries: usize) {
     let mut batch = Batch::new();
-    for n in 0..20_000u32 {
+    for n in 0..n {
         let key = mix(n).to_be_bytes();
         let scan = Scan {
             from: Bound::Included(&key),
             to: Bound::Unbounded,
             versions: Versions::VisibleAt(SEQ_MAX),
-            max_entries: 16,
+            max_entries,
             max_bytes: usize::MAX,
         };
         match n % 2 {
@@ -189,7 +189,28 @@ fn a_buffer_that_is_only_read_ends_up_in_order() {
         }
         assert_eq!(batch.key(0), key);
     }
+}
+
+#[test]
+fn a_buffer_that_is_only_read_ends_up_in_order() {
+    let buffer = filled();
+    let is_tidy = |shelf: &Arc<RwLock<Shelf>>| {
+        let shelf = shelf.read();
+        shelf.is_settled() && shelf.base().is_gathered()
+    };
+    assert!(!buffer.directory().shelves.iter().all(is_tidy));
+    scan_from(&buffer, 20_000, 16);
     assert!(buffer.directory().shelves.iter().all(is_tidy));
     assert_eq!(buffer.entries(), 60_000);
     buffer.check();
+}
+
+/// Some ten milliseconds.
+#[test]
+fn searches_that_take_one_entry_merge_backlogs_as_single_reads_do() {
+    let buffer = filled();
+    let is_settled = |shelf: &Arc<RwLock<Shelf>>| shelf.read().is_settled();
+    assert!(!buffer.directory().shelves.iter().all(is_settled));
+    scan_from(&buffer, 5_000, 1);
+    assert!(buffer.directory().shelves.iter().all(is_settled));
 }

@@ -231,10 +231,13 @@ impl Shelf {
         self.log = Backlog::after(&self.log);
     }
 
-    /// A scan has copied `n` entries.
+    /// A scan has copied `n` entries. For finding the first one it searched every part, as a single read does.
     #[inline]
     pub fn note_scan(&self, n: usize) {
         self.reads.note_scan(n);
+        if !self.is_settled() {
+            self.reads.note_get();
+        }
     }
 
     /// A reader has begun to tidy the shelf: counting starts again.
