@@ -36,21 +36,27 @@ fn hex(bytes: &[u8]) -> String {
     })
 }
 
-/// Checks one input, its memory and its time.
+/// Checks one input, its memory and its time. What is above the limit of memory is measured again: allocations are counted for
+/// the process, and the harness begins and ends other tests meanwhile.
 pub fn check(target: &Target, input: &[u8]) -> Result<bool, String> {
-    let (region, began) = (Region::new(MEMORY), clock());
-    let outcome = catch_unwind(AssertUnwindSafe(|| (target.check)(input)));
-    let (used, took) = (region.change(), clock() - began);
-    let Ok(accepted) = outcome else { return Err("it panics, see above".into()) };
-    let allocated = used.bytes_allocated + used.bytes_reallocated.max(0) as usize;
+    const ATTEMPTS: usize = 3;
     let most = target.base + target.per_byte * input.len();
-    if allocated > most {
-        return Err(format!("{allocated} bytes are allocated for {} (HB2: {most})", input.len()));
+    let mut least = usize::MAX;
+    for _ in 0..ATTEMPTS {
+        let (region, began) = (Region::new(MEMORY), clock());
+        let outcome = catch_unwind(AssertUnwindSafe(|| (target.check)(input)));
+        let (used, took) = (region.change(), clock() - began);
+        let Ok(accepted) = outcome else { return Err("it panics, see above".into()) };
+        if took > LONGEST {
+            return Err(format!("{took:?} are spent on {} bytes (HB3)", input.len()));
+        }
+        let allocated = used.bytes_allocated + used.bytes_reallocated.max(0) as usize;
+        if allocated <= most {
+            return Ok(accepted);
+        }
+        least = least.min(allocated);
     }
-    if took > LONGEST {
-        return Err(format!("{took:?} are spent on {} bytes (HB3)", input.len()));
-    }
-    Ok(accepted)
+    Err(format!("{least} bytes are allocated for {} (HB2: {most})", input.len()))
 }
 
 fn drive(name: &str) {
