@@ -113,8 +113,8 @@ pub struct HowArgs {
     /// Bytes per second to copy at most (not for mariadb-backup)
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     pub rate: Option<u64>,
-    /// Percent of a busy server's work that copying may cost: it pauses as long as that takes, and copies at least a tenth of the time.
-    /// 100: no pauses (not for mariadb-backup, which has --throttle)
+    /// Percent of a busy server's work that copying may cost: it pauses as long as that takes, and copies at least this percentage of the
+    /// time. 100: no pauses (not for mariadb-backup, which has --throttle)
     #[arg(long, value_name = "PERCENT", default_value = "5", value_parser = clap::value_parser!(u8).range(1..=100))]
     pub max_loss: u8,
     /// The program that backs up other engines
