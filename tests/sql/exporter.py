@@ -120,9 +120,11 @@ def hangs(url: str, server: Server, checks: Checks) -> None:
                 held[-1].connect(f"{directory}/s")
         except BlockingIOError:
             pass
-        done = subprocess.run([FROND, "exporter", "--once", "--no-defaults", "--socket", f"{directory}/s"], capture_output=True, text=True,
-                              timeout=20, check=False)
-        checks.that("a full queue of connections", done.returncode == 2 and "no answer within 4 seconds" in done.stderr, done)
+        for command, seconds in [(["exporter", "--once"], 4), (["backup", "full", f"{directory}/b"], 10)]:
+            done = subprocess.run([FROND, *command, "--no-defaults", "--socket", f"{directory}/s"], capture_output=True, text=True, timeout=20,
+                                  check=False)
+            checks.that(f"a full queue of connections: {command[0]}",
+                        done.returncode != 0 and f"no answer within {seconds} seconds" in done.stderr, done)
         for one in held:
             one.close()
 

@@ -40,7 +40,7 @@ const PORT: u16 = 3306;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Timeout of a query.
 const READ_TIMEOUT: Duration = Duration::from_secs(300);
-/// The same for programs that take samples, and for connecting as a whole: they have to say soon that a server hangs. Twice
+/// The same for programs that take samples, and for connecting as a whole there: they have to say soon that a server hangs. Twice
 /// this is less than the usual time limit of a scrape.
 const SAMPLE_TIMEOUT: Duration = Duration::from_secs(4);
 
@@ -168,10 +168,7 @@ impl Server {
             Way::Socket(path) => opts.socket(Some(path.to_string_lossy())),
             Way::Tcp(host, port) => opts.ip_or_hostname(Some(host)).tcp_port(*port),
         };
-        let conn = match patience {
-            Some(SAMPLE_TIMEOUT) => connect_within(opts, within),
-            _ => Conn::new(opts),
-        };
+        let conn = connect_within(opts, within, patience == Some(SAMPLE_TIMEOUT));
         let conn = conn.map_err(|e| cannot_connect(&e, &way, &user, within))?;
         let mut server = Server {
             conn,
@@ -361,19 +358,22 @@ pub fn grant(what: &str, user: &str) -> String {
 /// Advice for when no server answers.
 const THERE: &str = "; is the server running, and there? See --socket and --host";
 
-/// Connects within `time`. Connecting to a socket has no limit of its own: it waits while the queue of a stopped server is
-/// full. So a thread does it; never two at a time, because each would take a place in the queue.
-fn connect_within(opts: OptsBuilder, time: Duration) -> Result<Conn, mysql::Error> {
+/// Connects and logs in within `time`. Connecting to a socket has no limit of its own: it waits while the queue of a stopped server
+/// is full, and such a server never greets. So a thread does it. `again`: the caller will try again and again, so two
+/// of these never run at once, because each takes a place in the queue.
+fn connect_within(opts: OptsBuilder, time: Duration, again: bool) -> Result<Conn, mysql::Error> {
     static CONNECTING: AtomicBool = AtomicBool::new(false);
     let late = || Err(mysql::Error::DriverError(DriverError::ConnectTimeout));
-    if CONNECTING.swap(true, Ordering::Relaxed) {
+    if again && CONNECTING.swap(true, Ordering::Relaxed) {
         return late();
     }
     let (send, receive) = channel();
     #[allow(clippy::disallowed_methods)] // This thread is none of the engine's.
     std::thread::spawn(move || {
         let made = Conn::new(opts);
-        CONNECTING.store(false, Ordering::Relaxed);
+        if again {
+            CONNECTING.store(false, Ordering::Relaxed);
+        }
         // If nobody waits any more, the connection ends here.
         let _ = send.send(made);
     });
