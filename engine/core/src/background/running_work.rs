@@ -1,6 +1,5 @@
 //! The list of background work under way, for people (`FROND_JOBS`): each piece of work is in it from its start to its end.
 
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,8 +11,8 @@ use parking_lot::Mutex;
 /// See the module.
 #[derive(Default)]
 pub struct Works {
-    next: AtomicU64,
-    works: Mutex<BTreeMap<u64, Arc<Work>>>,
+    /// In the order in which they began; there are as many as threads that work.
+    works: Mutex<Vec<Arc<Work>>>,
 }
 
 /// A piece of work.
@@ -31,7 +30,6 @@ pub struct Work {
 /// The work is in the list until this is dropped.
 pub struct UnderWay<'a> {
     list: &'a Works,
-    id: u64,
     work: Arc<Work>,
 }
 
@@ -63,14 +61,14 @@ impl Work {
 
 impl Works {
     pub fn begin(&self, work: Work) -> UnderWay<'_> {
-        let (id, work) = (self.next.fetch_add(1, Ordering::Relaxed), Arc::new(work));
-        self.works.lock().insert(id, work.clone());
-        UnderWay { list: self, id, work }
+        let work = Arc::new(work);
+        self.works.lock().push(work.clone());
+        UnderWay { list: self, work }
     }
 
     /// In the order in which they began.
     pub fn all(&self) -> Vec<Arc<Work>> {
-        self.works.lock().values().cloned().collect()
+        self.works.lock().clone()
     }
 }
 
@@ -83,6 +81,6 @@ impl UnderWay<'_> {
 
 impl Drop for UnderWay<'_> {
     fn drop(&mut self) {
-        self.list.works.lock().remove(&self.id);
+        self.list.works.lock().retain(|work| !Arc::ptr_eq(work, &self.work));
     }
 }
