@@ -193,6 +193,8 @@ void ha_frond::note_nullable() {
 // changed a row, so the bytes under a NULL must be those of the table's default record, as in every
 // engine.
 void ha_frond::fill_nulls(uchar *record) const {
+    if (nullable_.empty())
+        return;
     uchar any = 0;
     for (size_t i = 0; i < null_flags_.size(); i++)
         any |= record[i] & null_flags_[i];

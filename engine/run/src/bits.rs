@@ -61,8 +61,9 @@ pub(crate) fn pack(values: &[u64], width: u32, out: &mut Vec<u8>) {
     out.truncate(end);
 }
 
+/// The eight bytes at `at`, which must be there.
 #[inline]
-fn load(src: &[u8], at: usize) -> u64 {
+pub(crate) fn load(src: &[u8], at: usize) -> u64 {
     match src[at..].first_chunk::<8>() {
         Some(bytes) => u64::from_le_bytes(*bytes),
         None => panic!("packed numbers are followed by slack"),

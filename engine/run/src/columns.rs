@@ -13,6 +13,9 @@ use crate::format::KeyShape;
 /// Entries of a group.
 pub(crate) const GROUP: usize = 128;
 
+/// Bytes of a group header before the first column: the data offset.
+pub(crate) const GROUP_HEAD: usize = 4;
+
 /// Key fields, or key ends; sequence; value end; kind.
 pub(crate) const MAX_COLUMNS: usize = KeyShape::MAX_FIELDS + 3;
 
@@ -44,7 +47,7 @@ impl Columns {
 
     /// Bytes of a group header: data offset (u32), then base and width (u8) per column.
     pub(crate) fn header_bytes(&self) -> usize {
-        4 + self.list().iter().map(|b| usize::from(*b) + 1).sum::<usize>()
+        GROUP_HEAD + self.list().iter().map(|b| usize::from(*b) + 1).sum::<usize>()
     }
 }
 
@@ -57,7 +60,8 @@ pub(crate) struct GroupColumn {
     pub(crate) at: u32,
 }
 
-/// Reads a group header column by column.
+/// Reads a group header column by column. Numbers are read eight bytes at a time: the slack of the payload
+/// follows the last header.
 pub(crate) struct HeaderWalk<'a> {
     bytes: std::slice::Iter<'a, u8>,
     rest: &'a [u8],
@@ -67,8 +71,8 @@ pub(crate) struct HeaderWalk<'a> {
 impl<'a> HeaderWalk<'a> {
     #[inline]
     pub(crate) fn new(columns: &'a Columns, header: &'a [u8]) -> HeaderWalk<'a> {
-        let (offset, rest) = header.split_at(4);
-        let at = u32::from_le_bytes([offset[0], offset[1], offset[2], offset[3]]);
+        let at = bits::load(header, 0) as u32;
+        let rest = &header[GROUP_HEAD..];
         HeaderWalk { bytes: columns.list().iter(), rest, at }
     }
 
@@ -76,13 +80,12 @@ impl<'a> HeaderWalk<'a> {
     #[inline]
     pub(crate) fn next_column(&mut self, n: usize) -> GroupColumn {
         let bytes = usize::from(self.bytes.next().copied().unwrap_or(0));
-        let (base, behind) = self.rest.split_at(bytes);
-        let base = base.iter().rev().fold(0, |n, b| n << 8 | u64::from(*b));
-        let width = u32::from(behind[0]);
+        let base = bits::load(self.rest, 0) & bits::mask(8 * bytes as u32);
+        let width = u32::from(self.rest[bytes]);
         let column = GroupColumn { base, width, at: self.at };
         // Bounded: widths are at most 255 before validation, 64 after.
         self.at = self.at.wrapping_add(packed_bytes(n, width) as u32);
-        self.rest = &behind[1..];
+        self.rest = &self.rest[bytes + 1..];
         column
     }
 }
@@ -96,16 +99,15 @@ pub(crate) struct Group {
 }
 
 impl Group {
-    /// Decodes `header` (of `columns.header_bytes()` bytes) of a group of `n` entries.
+    /// Decodes the header at the start of `header` of a group of `n` entries, which has the same columns as the group
+    /// before if there was one.
     #[inline]
-    pub(crate) fn decode(columns: &Columns, header: &[u8], n: usize) -> Group {
-        let mut out = Group::default();
+    pub(crate) fn decode(&mut self, columns: &Columns, header: &[u8], n: usize) {
         let mut walk = HeaderWalk::new(columns, header);
-        for slot in &mut out.columns[..columns.list().len()] {
+        for slot in &mut self.columns[..columns.list().len()] {
             *slot = walk.next_column(n);
         }
-        out.end = walk.at as usize;
-        out
+        self.end = walk.at as usize;
     }
 
     #[inline]
@@ -121,12 +123,56 @@ impl GroupColumn {
         self.base.wrapping_add(bits::get(&data[self.at as usize..], i, self.width))
     }
 
+    /// Of the ascending numbers `from..to` of the group, those that are `value`, or the empty place where it would be.
+    #[inline]
+    pub(crate) fn alike(&self, data: &[u8], from: usize, to: usize, value: u64) -> (usize, usize) {
+        if value < self.base {
+            return (from, from);
+        }
+        let (value, packed) = (value - self.base, &data[self.at as usize..]);
+        if value > bits::mask(self.width) {
+            return (to, to);
+        }
+        if self.width == 0 {
+            return (from, to);
+        }
+        let number = |i: usize| bits::get(packed, i, self.width);
+        let first = partition(from, to, |i| number(i) < value);
+        if first == to || number(first) != value {
+            return (first, first);
+        }
+        // Most numbers of the last column are there once.
+        let next = first + 1;
+        if next == to || number(next) != value {
+            return (first, next);
+        }
+        (first, partition(next + 1, to, |i| number(i) == value))
+    }
+
     /// Calls `f(i, number)` for the first `n` numbers.
     #[inline]
     pub(crate) fn each(&self, data: &[u8], n: usize, mut f: impl FnMut(usize, u64)) {
         let base = self.base;
         bits::each(&data[self.at as usize..], n, self.width, |i, v| f(i, base.wrapping_add(v)));
     }
+}
+
+/// The first position in `from..to` for which `below` is false.
+#[inline]
+pub(crate) fn partition(
+    mut from: usize,
+    mut to: usize,
+    mut below: impl FnMut(usize) -> bool,
+) -> usize {
+    while from < to {
+        let mid = from + (to - from) / 2;
+        if below(mid) {
+            from = mid + 1;
+        } else {
+            to = mid;
+        }
+    }
+    from
 }
 
 /// Appends the columns of one group: headers to `headers`, packed numbers to `data`.

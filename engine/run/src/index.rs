@@ -229,7 +229,10 @@ impl RunIndex {
         let head = key_head(key);
         // Fences that are not above `key`; where heads are equal, keys are compared.
         let mut from = self.heads.partition_point(|h| *h < head);
-        let mut to = from + self.heads[from..].partition_point(|h| *h == head);
+        let mut to = from;
+        if self.heads.get(from) == Some(&head) {
+            to += self.heads[from..].partition_point(|h| *h == head);
+        }
         while from < to {
             let mid = from + (to - from) / 2;
             if &*self.fence(mid as u32) <= key {

@@ -21,8 +21,8 @@
 //! slack     8 zero bytes, so that bits can be read eight bytes at a time
 //! ```
 
-use crate::bits::SLACK;
-use crate::columns::{Columns, Group, HeaderWalk, GROUP};
+use crate::bits::{self, SLACK};
+use crate::columns::{Columns, Group, HeaderWalk, GROUP, GROUP_HEAD};
 use crate::format::{KeyShape, MAX_KEY, MAX_PAGE_BYTES, MAX_VALUE};
 
 /// Entries that share one key prefix.
@@ -255,15 +255,28 @@ impl Layout {
 
     #[inline]
     pub(crate) fn group(&self, payload: &[u8], g: usize) -> Group {
+        let mut group = Group::default();
+        self.group_into(payload, g, &mut group);
+        group
+    }
+
+    /// Replaces `group`, a group of this page or the default one, by group `g`.
+    #[inline]
+    pub(crate) fn group_into(&self, payload: &[u8], g: usize, group: &mut Group) {
         let at = self.headers + g * self.stride;
-        Group::decode(&self.columns, &payload[at..at + self.stride], self.group_len(g))
+        group.decode(&self.columns, &payload[at..], self.group_len(g));
     }
 
     /// The header of group `g`, to be read column by column.
     #[inline]
     pub(crate) fn walk<'a>(&'a self, payload: &'a [u8], g: usize) -> HeaderWalk<'a> {
-        let at = self.headers + g * self.stride;
-        HeaderWalk::new(&self.columns, &payload[at..at + self.stride])
+        HeaderWalk::new(&self.columns, &payload[self.headers + g * self.stride..])
+    }
+
+    /// The lowest bytes are the base of the first column in group `g`; those above are of what follows.
+    #[inline]
+    pub(crate) fn first_base(&self, payload: &[u8], g: usize) -> u64 {
+        bits::load(payload, self.headers + g * self.stride + GROUP_HEAD)
     }
 
     #[inline]

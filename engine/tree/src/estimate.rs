@@ -5,6 +5,7 @@
 use std::ops::Bound;
 
 use frond_buffer::WriteBuffer;
+use frond_run::Reader;
 
 use crate::node::{Body, Node};
 use crate::slice::{scale, Counts, Key, Range, Slice};
@@ -129,14 +130,32 @@ fn counts_in(slice: &Slice, range: &Range) -> Option<Counts> {
     }
     let (run, meta) = (&slice.run, slice.run.meta());
     let whole = u64::from(meta.pages) * PAGE;
-    let from = lo.or(slice.lo.as_deref()).and_then(|key| place(run, key)).unwrap_or(0);
-    let upto = hi.or(slice.hi.as_deref()).and_then(|key| place(run, key)).unwrap_or(whole);
+    let (lo, hi) = (lo.or(slice.lo.as_deref()), hi.or(slice.hi.as_deref()));
+    let (from, upto) = places_in_one_page(run, lo, hi).unwrap_or_else(|| {
+        let place = |key| place(run, key);
+        (lo.and_then(place).unwrap_or(0), hi.and_then(place).unwrap_or(whole))
+    });
     let cut = |total: u64| scale(total, upto, whole).saturating_sub(scale(total, from, whole));
     Some(Counts {
         bytes: cut(meta.bytes),
         entries: cut(meta.entries),
         tombstones: cut(meta.tombstones),
     })
+}
+
+/// As [`place`] of both keys; `None` unless both are in one page that is in memory, as most short ranges are.
+fn places_in_one_page(run: &TrunkRun, lo: Option<&[u8]>, hi: Option<&[u8]>) -> Option<(u64, u64)> {
+    let (lo, hi, index) = (lo?, hi?, run.index().ok()?);
+    let number = index.page_for_seek(lo);
+    if number + 1 < index.pages() && *index.fence(number + 1) <= *hi {
+        return None;
+    }
+    let page = run.page_in_memory(number)?;
+    let mut reader = Reader::new(&*page);
+    let from = reader.lower_bound(lo, 0);
+    let upto = reader.lower_bound(hi, from);
+    let place = |at: usize| u64::from(number) * PAGE + scale(PAGE, at as u64, page.len() as u64);
+    Some((place(from), place(upto)))
 }
 
 /// Where a key is in a run, in parts of a page: exactly if the page is in memory. `None`: the fences cannot be read.

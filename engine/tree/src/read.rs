@@ -183,8 +183,8 @@ impl TreeInner {
         }
         let mut number = index.page_for_seek(key);
         let page = self.store.page_for_point(&slice.run.run, number, &mut trace.read)?;
-        let mut i = page.lower_bound(key);
         let mut reader = Reader::new(page);
+        let mut i = reader.lower_bound(key, 0);
         loop {
             if i == reader.page().len() {
                 // Versions of the key, or its first one, may start the next page; its fence tells.

@@ -17,6 +17,9 @@ const AHEAD: usize = 32;
 /// reaches, all have to be.
 const REACH: usize = 16;
 
+/// Lists of a shelf that are searched, at most in most cases.
+const MOST_RUNS: usize = 7;
+
 /// Copies from `shelf` the entries that the scan asks for, in its direction.
 pub(crate) fn copy_merged(
     shelf: &Shelf,
@@ -34,18 +37,15 @@ pub(crate) fn copy_merged(
         backward,
     };
     let (mut unsorted, mut partial) = (Part::default(), false);
-    let mut runs: Vec<Run<'_>> = shelf
-        .parts()
-        .map(|(part, source)| match backward {
-            false => Run::new(
-                part,
-                source,
-                part.lower_bound(lo, shelf.head_prefix(), source),
-                part.len(),
-            ),
-            true => Run::new(part, source, 0, part.upper_bound(hi, shelf.head_prefix(), source)),
-        })
-        .collect();
+    // With room for the unsorted ones, too.
+    let mut runs: Vec<Run<'_>> = Vec::with_capacity(MOST_RUNS);
+    runs.extend(shelf.parts().map(|(part, source)| match backward {
+        false => {
+            let from = part.lower_bound(lo, shelf.head_prefix(), source);
+            Run::new(part, source, from, part.len())
+        }
+        true => Run::new(part, source, 0, part.upper_bound(hi, shelf.head_prefix(), source)),
+    }));
     if shelf.log().unsorted() > 0 {
         // Only those unsorted entries are sorted that a batch will reach.
         if let Some(head) = runs[0].head_after(scan.max_entries.max(REACH), &way) {

@@ -217,20 +217,19 @@ impl Cursor {
 
     /// Moves to the next larger key; requires `valid()`.
     pub fn next(&mut self, txn: &Transaction) -> Result<bool> {
-        if self.glides(txn) {
+        let forward = self.direction == Direction::Forward;
+        // The transaction has no entries here, and none are in the tree's cursor: there is nothing to merge.
+        let alone = self.valid && self.from_tree && forward && self.private == 0;
+        if !(alone && txn.owns_nothing(&self.table, self.index)) {
+            return self.step(txn, Direction::Forward);
+        }
+        if self.tree.as_mut().is_some_and(TreeCursor::glide) {
             return Ok(true);
         }
-        self.step(txn, Direction::Forward)
-    }
-
-    /// A step of the tree's cursor within its page, where the transaction has no entries of its own.
-    #[inline]
-    fn glides(&mut self, txn: &Transaction) -> bool {
-        let forward = self.direction == Direction::Forward;
-        if !(self.valid && self.from_tree && forward && txn.owns_nothing(&self.table, self.index)) {
-            return false;
-        }
-        self.tree.as_mut().is_some_and(TreeCursor::glide)
+        self.keep_key();
+        let moved = self.tree(txn).leap();
+        self.valid = matches!(moved, Ok(true));
+        moved
     }
 
     /// Moves to the next smaller key; requires `valid()`.

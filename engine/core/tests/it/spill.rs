@@ -240,6 +240,36 @@ fn statements_and_savepoints_are_undone_exactly_after_spilling() {
     assert_eq!(t.rows(), 300);
 }
 
+#[test]
+fn a_cursor_goes_on_without_the_spilled_rows_that_were_undone() {
+    let engine = open_tiny(&memory());
+    let t = engine.create_table(plain("t")).unwrap();
+    for k in (0..1_000).step_by(2) {
+        put(&engine, &t, &key(k), b"committed");
+    }
+    let mut txn = begin(&engine);
+    let statement = txn.savepoint();
+    for k in (1..1_000).step_by(2) {
+        txn.put(&t, &key(k), &row(k, 1), false).unwrap();
+    }
+    assert!(number(&engine, "spills") > 0);
+    let mut cursor = engine.cursor(&mut txn, &t, 0).unwrap();
+    let mut valid = cursor.first(&txn).unwrap();
+    for k in 0..=10 {
+        assert_eq!((valid, cursor.key()), (true, &key(k)[..]));
+        if k < 10 {
+            valid = cursor.next(&txn).unwrap();
+        }
+    }
+    txn.rollback_to(statement);
+    for k in (12..1_000).step_by(2) {
+        assert!(cursor.next(&txn).unwrap());
+        assert_eq!((cursor.key(), cursor.value()), (&key(k)[..], &b"committed"[..]));
+    }
+    assert!(!cursor.next(&txn).unwrap());
+    txn.commit().unwrap();
+}
+
 /// Everything at random against a map: the transaction's view at each moment, and the rows after it.
 #[test]
 fn random_large_transactions_do_as_a_map_does() {

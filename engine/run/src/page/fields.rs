@@ -63,11 +63,11 @@ impl FieldPlace {
 /// A search key against fixed keys, field by field: most comparisons are decided by the first field that
 /// is not constant, and no other is unpacked.
 pub(super) struct Target {
-    pub(super) columns: usize,
+    columns: usize,
     fields: [u64; KeyShape::MAX_FIELDS],
     masks: [u64; KeyShape::MAX_FIELDS],
     /// The result when all fields are equal: the keys and the target may differ in length.
-    tie: Ordering,
+    pub(super) tie: Ordering,
 }
 
 impl Target {
@@ -92,6 +92,18 @@ impl Target {
         out
     }
 
+    /// Where `first` is the first field of a key, with other bits above: orders it relative to the target's.
+    #[inline]
+    pub(super) fn compare_first(&self, first: u64) -> Ordering {
+        (first & self.masks[0]).cmp(&self.fields[0])
+    }
+
+    /// The fields in order.
+    #[inline]
+    pub(super) fn fields(&self) -> &[u64] {
+        &self.fields[..self.columns]
+    }
+
     /// Orders the key whose fields `field` gives, asked in order, relative to the target.
     #[inline]
     pub(super) fn compare(&self, mut field: impl FnMut(usize) -> u64) -> Ordering {
@@ -103,21 +115,4 @@ impl Target {
         }
         self.tie
     }
-}
-
-/// The first position in `from..to` for which `below` is false.
-pub(super) fn partition(
-    mut from: usize,
-    mut to: usize,
-    mut below: impl FnMut(usize) -> bool,
-) -> usize {
-    while from < to {
-        let mid = from + (to - from) / 2;
-        if below(mid) {
-            from = mid + 1;
-        } else {
-            to = mid;
-        }
-    }
-    from
 }

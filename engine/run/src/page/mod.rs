@@ -11,7 +11,6 @@
 //! before compression.
 
 use std::cell::RefCell;
-use std::cmp::Ordering;
 use std::ops::Range;
 
 use frond_base::{checksum64_seeded, Error, Result};
@@ -24,9 +23,9 @@ use crate::meta::RunMeta;
 mod decode;
 mod fields;
 pub(crate) mod reader;
+mod search;
 
 pub(crate) use fields::{field_places, FieldPlace};
-use fields::{partition, Target};
 
 /// Words of the longest fixed key.
 const WORDS: usize = KeyShape::MAX_BYTES / 8;
@@ -127,32 +126,6 @@ impl Page {
     fn group_of(&self, i: usize) -> (Group, usize) {
         assert!(i < self.layout.n, "entry {i} of {}", self.layout.n);
         (self.layout.group(self.payload(), i / GROUP), i % GROUP)
-    }
-
-    /// The first position whose key is not below `key` (its newest version); `len()` when there is
-    /// none.
-    pub fn lower_bound(&self, key: &[u8]) -> usize {
-        if self.layout.variable {
-            return self.lower_bound_variable(key);
-        }
-        let target = Target::new(key, self.key_widths());
-        let data = self.column_data();
-        let g = partition(0, self.layout.groups(), |g| self.first_of(g, &target, data).is_lt());
-        if g == 0 {
-            return 0;
-        }
-        let group = self.layout.group(self.payload(), g - 1);
-        let n = self.layout.group_len(g - 1);
-        let below = |i: usize| target.compare(|c| group.column(c).get(data, i)).is_lt();
-        (g - 1) * GROUP + partition(1, n, below)
-    }
-
-    /// Orders the first key of group `g` relative to `target`; reads only the part of the header
-    /// that this needs.
-    fn first_of(&self, g: usize, target: &Target, data: &[u8]) -> Ordering {
-        let n = self.layout.group_len(g);
-        let mut header = self.layout.walk(self.payload(), g);
-        target.compare(|_| header.next_column(n).get(data, 0))
     }
 
     /// The bytes that [`Reader::value`](reader::Reader::value) found.

@@ -6,7 +6,7 @@ use std::ops::{Deref, Range};
 
 use frond_base::{EntryKind, Seq};
 
-use super::fields::{field_places, partition, Target};
+use super::fields::{field_places, Target};
 use super::Page;
 use crate::columns::{Group, GROUP};
 use crate::index::WHOLE_FENCE;
@@ -30,14 +30,20 @@ impl<P: Deref<Target = Page>> Reader<P> {
         &self.page
     }
 
+    /// The header of the group that was entered last.
+    #[inline]
+    pub(super) fn group(&self) -> &Group {
+        &self.group
+    }
+
     /// Decodes the header of the group of entry `i`; returns its position in the group.
     #[inline]
-    fn enter(&mut self, i: usize) -> usize {
+    pub(super) fn enter(&mut self, i: usize) -> usize {
         let n = self.page.layout.n;
         assert!(i < n, "entry {i} of {n}");
         let g = i / GROUP;
         if self.entered != Some(g) {
-            self.group = self.page.layout.group(self.page.payload(), g);
+            self.page.layout.group_into(self.page.payload(), g, &mut self.group);
             self.entered = Some(g);
         }
         i % GROUP
@@ -159,17 +165,6 @@ impl<P: Deref<Target = Page>> Reader<P> {
 }
 
 impl Page {
-    pub(super) fn lower_bound_variable(&self, key: &[u8]) -> usize {
-        let n = self.layout.n;
-        let mut reader = Reader::new(self);
-        let b = partition(0, n.div_ceil(BLOCK), |b| reader.compare_key(b * BLOCK, key).is_lt());
-        if b == 0 {
-            return 0;
-        }
-        let end = (b * BLOCK).min(n);
-        partition((b - 1) * BLOCK + 1, end, |i| reader.compare_key(i, key).is_lt())
-    }
-
     /// Orders the key at `i` relative to `key`.
     pub fn compare_key(&self, i: usize, key: &[u8]) -> Ordering {
         Reader::new(self).compare_key(i, key)

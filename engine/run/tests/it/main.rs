@@ -6,3 +6,4 @@ mod hostile;
 mod long_keys;
 mod merging;
 mod round_trip;
+mod searching;

@@ -49,7 +49,6 @@ impl TreeCursor {
         if !self.walk.forward || !self.tied.is_empty() || current < self.privates {
             return 0;
         }
-        let won_again = self.won_again;
         let (before, rest) = self.sources.split_at_mut(current);
         let Some((source, after)) = rest.split_first_mut() else { return 0 };
         // Sources kept across windows may stand beyond this window, which ends before them.
@@ -60,10 +59,6 @@ impl TreeCursor {
         if current < self.buffers {
             let edge = self.window.as_ref().and_then(|window| window.range.hi.as_deref());
             rival = rival.into_iter().chain(edge).min();
-        }
-        // Finding the position costs several steps, which is a waste where sources take turns.
-        if rival.is_some() && !won_again {
-            return 0;
         }
         match &mut source.body {
             SourceBody::Run(run) => run.alone_up_to(rival),

@@ -74,13 +74,11 @@ pub struct TreeCursor {
     /// How far the current source's page or batch can be read without comparing it with other
     /// sources (GD1), if that is known.
     limit: Option<usize>,
-    /// The source that was chosen last, and whether it was the one before as well.
-    winner: Option<usize>,
-    won_again: bool,
     /// The key at which it took its view, if this walk has taken a new one (CU2).
     renewed: Option<Vec<u8>>,
     spare_keys: Vec<Vec<u8>>,
     spare_batch: Option<frond_buffer::Batch>,
+    spare_path: Vec<Step>,
     dead: u64,
     buffer_dead: u64,
     /// The dead keys since the last row, while the cursor moves.
@@ -97,9 +95,12 @@ struct Window {
     range: Range,
     /// The nodes on the path. Their heats and those of their edges are updated when the window is
     /// left.
-    path: Vec<(NodeId, Option<Key>, Arc<Node>)>,
+    path: Vec<Step>,
     dead: u64,
 }
+
+/// A node on a path, and where its range begins.
+type Step = (NodeId, Option<Key>, Arc<Node>);
 
 impl Tree {
     /// A cursor at snapshot `at` over `bounds`; not positioned.
@@ -116,11 +117,10 @@ impl Tree {
             current: None,
             tied: Vec::new(),
             limit: None,
-            winner: None,
-            won_again: false,
             renewed: None,
             spare_keys: Vec::new(),
             spare_batch: None,
+            spare_path: Vec::new(),
             dead: 0,
             buffer_dead: 0,
             dead_keys: dead_keys::DeadKeys::default(),
@@ -234,8 +234,8 @@ impl TreeCursor {
     /// Positions relative to `key`, within the bounds; false when there is no such entry.
     pub fn seek(&mut self, key: &[u8], how: Seek) -> Result<bool> {
         match how {
-            Seek::Ge => self.start_forward(Some(key.to_vec())),
-            Seek::Gt => self.start_forward(Some(successor(key))),
+            Seek::Ge => self.start_forward(Some(key)),
+            Seek::Gt => self.start_forward(Some(&successor(key))),
             Seek::Le => self.start_backward(Some(successor(key))),
             Seek::Lt => self.start_backward(Some(key.to_vec())),
         }
@@ -248,6 +248,11 @@ impl TreeCursor {
         if self.glide() {
             return Ok(true);
         }
+        self.leap()
+    }
+
+    /// As [`Self::next`], after [`Self::glide`] has returned false.
+    pub fn leap(&mut self) -> Result<bool> {
         self.go(true)
     }
 
@@ -288,18 +293,22 @@ impl TreeCursor {
         moved
     }
 
-    fn start_forward(&mut self, from: Option<Vec<u8>>) -> Result<bool> {
+    fn start_forward(&mut self, from: Option<&[u8]>) -> Result<bool> {
         self.renewed = None;
+        let lo;
         let from = match from {
-            Some(key) if key > self.walk.lo => key,
-            _ => self.walk.lo.clone(),
+            Some(key) if *key > self.walk.lo[..] => key,
+            _ => {
+                lo = self.walk.lo.clone();
+                &lo
+            }
         };
-        if self.walk.hi.as_ref().is_some_and(|hi| from >= *hi) {
+        if self.walk.hi.as_ref().is_some_and(|hi| *from >= hi[..]) {
             self.leave_window();
             self.current = None;
             return Ok(false);
         }
-        let moved = self.start(true, Some(&from));
+        let moved = self.start(true, Some(from));
         self.or_lost(moved)
     }
 
@@ -328,7 +337,7 @@ impl TreeCursor {
     fn place(&mut self, forward: bool, from: Option<&[u8]>) -> Result<()> {
         self.leave_window();
         self.note_taken();
-        (self.current, self.winner) = (None, None);
+        self.current = None;
         self.tied.clear();
         self.walk.forward = forward;
         if self.view.is_none() {
@@ -494,8 +503,6 @@ impl TreeCursor {
                 _ => {}
             }
         }
-        self.won_again = best == self.winner;
-        self.winner = best;
         best
     }
 

@@ -27,7 +27,7 @@ impl TreeCursor {
         let Some(view) = self.view.clone() else { panic!("a window is a part of a view") };
         let mut node = &view.trunk.root;
         let mut range = Range::all();
-        let mut path = Vec::new();
+        let mut path = std::mem::take(&mut self.spare_path);
         while let Body::Inner(inner) = &node.body {
             let i = match (self.walk.forward, from) {
                 (true, Some(key)) => inner.child_for(key),
@@ -150,7 +150,7 @@ impl TreeCursor {
 
     /// Closes the leaf's sources and charges their cost.
     pub(super) fn leave_window(&mut self) {
-        let Some(window) = self.window.take() else { return };
+        let Some(mut window) = self.window.take() else { return };
         let mut charged = window.dead > 0;
         for source in self.sources.drain(self.buffers..) {
             if let Some(heat) = &source.heat {
@@ -167,14 +167,15 @@ impl TreeCursor {
         if self.buffer_dead > 0 {
             self.tree.note_buffer_dead(std::mem::take(&mut self.buffer_dead));
         }
-        if !charged {
-            return;
-        }
-        window.node.heat.dead.fetch_add(window.dead, Atomic::Relaxed);
-        for (id, lo, node) in &window.path {
-            if triggers::heated(node) {
-                self.tree.note_hot(*id, lo);
+        if charged {
+            window.node.heat.dead.fetch_add(window.dead, Atomic::Relaxed);
+            for (id, lo, node) in &window.path {
+                if triggers::heated(node) {
+                    self.tree.note_hot(*id, lo);
+                }
             }
         }
+        window.path.clear();
+        self.spare_path = window.path;
     }
 }

@@ -41,11 +41,13 @@ impl BufferSource {
     pub fn alone_up_to(&self, rival: Option<&[u8]>) -> usize {
         let Some(rival) = rival else { return self.batch.len() };
         let (mut from, mut to) = (self.at + 1, self.batch.len());
+        // It is near in most cases: entries of buffers are between those of runs.
+        let mut reach = 0;
         while from < to {
-            let mid = from + (to - from) / 2;
-            match self.batch.key(mid) < rival {
-                true => from = mid + 1,
-                false => to = mid,
+            let at = (from + reach).min(from + (to - from) / 2);
+            match self.batch.key(at) < rival {
+                true => (from, reach) = (at + 1, 2 * reach + 1),
+                false => (to, reach) = (at, to),
             }
         }
         from

@@ -177,10 +177,11 @@ impl RunSource {
     /// Opens a slice at its first entry `>= from`.
     fn enter_forward(&mut self, spot: Spot, page: Arc<Page>, from: &[u8]) {
         let Spot { slice, index, number } = spot;
-        let at = page.lower_bound(from.max(self.slices[slice].lo.as_deref().unwrap_or(&[])));
         let end = self.page_end(slice, &index, &page, number);
         let plain = self.is_plain(slice, &page);
-        let reader = Reader::new(page);
+        let mut reader = Reader::new(page);
+        let from = from.max(self.slices[slice].lo.as_deref().unwrap_or(&[]));
+        let at = reader.lower_bound(from, 0);
         self.open = Some(Open { slice, index, reader, number, at, end, plain });
     }
 
@@ -257,7 +258,8 @@ impl RunSource {
     pub fn alone_up_to(&mut self, rival: Option<&[u8]>) -> usize {
         let Some(open) = self.open.as_mut().filter(|open| open.plain) else { return 0 };
         let Some(rival) = rival else { return open.end };
-        open.reader.page().lower_bound(rival).min(open.end)
+        // The open entry is below.
+        open.reader.lower_bound(rival, open.at).min(open.end)
     }
 
     /// Goes to the next entry if that is in the open page before position `limit` (of
@@ -347,8 +349,9 @@ impl RunSource {
         from: Option<&[u8]>,
     ) -> Result<bool> {
         let Spot { slice, index, number } = spot;
-        let at = self.cut_at(slice, from).map_or(page.len(), |key| page.lower_bound(key));
-        let reader = Reader::new(page);
+        let len = page.len();
+        let mut reader = Reader::new(page);
+        let at = self.cut_at(slice, from).map_or(len, |key| reader.lower_bound(key, 0));
         self.open = Some(Open { slice, index, reader, number, at, end: 0, plain: false });
         self.before(walk)
     }
