@@ -11,8 +11,8 @@ use parking_lot::Mutex;
 
 /// About as many as transactions that write at the same time.
 const KEPT: usize = 64;
-/// A set keeps what the others leave of these bytes, half of them for its lists, but at least `EACH` of both: a statement may have changed thousands of
-/// trees, and so may the next one. All sets together are not charged to the budget.
+/// A set keeps what the others leave of these bytes, half of them for its lists, but at least `EACH` of both: a statement
+/// may have changed thousands of trees, and so may the next one. All sets together are not charged to the budget.
 const ALL: usize = 4 << 20;
 const EACH: usize = 16 << 10;
 
