@@ -302,28 +302,37 @@ private:
     std::vector<Frond_nullable> nullable_;
     std::vector<uchar> null_flags_;
     std::vector<uint8_t> saved_set_;
-    Frond_slot *current_ = nullptr;
+    // From here to export_: what each statement reads or writes of all partitions, also of those in which it has no row. The
+    // handlers of a thousand partitions do not fit into the processor's cache, so these are together.
     Frond_session *session_ = nullptr;
+    /* The slot of the latest read; null: no slot was read since reset(). */
+    Frond_slot *current_ = nullptr;
     /* The lock from store_lock(), and the lock of this statement's reads. */
     int read_lock_ = FROND_LOCK_NONE;
     int read_wait_ = FROND_WAIT;
     int lock_ = FROND_LOCK_NONE;
     int wait_ = FROND_WAIT;
+    /* Changes when other columns or another condition are wanted; slots remember their value. */
+    uint64_t demand_ = 1;
+    int write_flags_ = FROND_WRITE_DEFAULT;
     Frond_repeats repeats_ = Frond_repeats::NO;
     bool reads_all_columns_ = false;
     /* The server asked for reads of rows that others hold, to see whether they match. */
     bool semi_consistent_ = false;
-    // References are primary keys as the server has them, not encoded ones.
-    bool refers_by_tuple_ = false;
-    /* Changes when other columns or another condition are wanted; slots remember their value. */
-    uint64_t demand_ = 1;
-    bool scan_started_ = false;
-    /* The look-up for WITHOUT OVERLAPS under way: the key without its period, which the next row must have too. */
-    std::vector<uchar> checked_key_;
-    int write_flags_ = FROND_WRITE_DEFAULT;
+    /* The row that is about to be changed unread is known to be missing. */
+    bool unread_is_missing_ = false;
+    /* mrr_ is to be closed. */
+    bool reads_ranges_ = false;
+    /* The rows of the table were discarded. That makes another table of it, which is bound then. */
+    bool discarded_ = false;
     /* The statement is FLUSH TABLES ... FOR EXPORT; the export, which lasts until the table is unlocked. */
     bool exports_ = false;
     frond_export *export_ = nullptr;
+    bool scan_started_ = false;
+    // References are primary keys as the server has them, not encoded ones.
+    bool refers_by_tuple_ = false;
+    /* The look-up for WITHOUT OVERLAPS under way: the key without its period, which the next row must have too. */
+    std::vector<uchar> checked_key_;
     uint move_error_ = 0;
     frond_txn *bulk_ = nullptr;
     frond_txn *sequence_txn_ = nullptr;
@@ -338,8 +347,6 @@ private:
         query_id_t query = 0;
         uint64_t version = 0;
     } listed_;
-    /* The row that is about to be changed unread is known to be missing. */
-    bool unread_is_missing_ = false;
     /* Why the replica stops at a row; for its error message. */
     std::string divergence_;
     DsMrr_impl mrr_;

@@ -245,7 +245,7 @@ Compare_keys ha_frond::compare_key_parts(const Field &old_field, const Column_de
 }
 
 enum_alter_inplace_result ha_frond::check_if_supported_inplace_alter(TABLE *altered, Alter_inplace_info *info) {
-    if (frond_table_is_discarded(table_)) {
+    if (discarded_) {
         print_error(refuse_discarded(), MYF(0));
         return HA_ALTER_ERROR;
     }

@@ -170,7 +170,7 @@ int ha_frond::external_lock(THD *thd, int type) {
             return error;
     if (type == F_UNLCK)
         end_export();
-    else if (unlikely(frond_table_is_discarded(table_)) && !thd_tablespace_op(thd))
+    else if (unlikely(discarded_) && !thd_tablespace_op(thd))
         return refuse_discarded();
     else if (unlikely(exports_))
         if (const int error = begin_export(thd))
@@ -237,13 +237,17 @@ int ha_frond::transaction(frond_txn **txn) {
 
 // The end of a statement for this handler, which goes back to the server's table cache.
 int ha_frond::reset() {
-    mrr_.dsmrr_close();
-    for (Frond_slot &slot : slots_) {
-        if (slot.scan && slot.serial) {
-            frond_scan_park(slot.scan);
-            slot.serial = 0;
+    if (reads_ranges_)
+        mrr_.dsmrr_close();
+    reads_ranges_ = false;
+    // The server resets all partitions, and a statement may have read one of a thousand.
+    if (current_)
+        for (Frond_slot &slot : slots_) {
+            if (slot.scan && slot.serial) {
+                frond_scan_park(slot.scan);
+                slot.serial = 0;
+            }
         }
-    }
     current_ = nullptr;
     semi_consistent_ = false;
     unread_is_missing_ = false;

@@ -93,7 +93,7 @@ int ha_frond::refuse_discarded() {
 void ha_frond::print_move_error(myf flags) {
     if (move_error_)
         my_printf_error(move_error_, "Frond: %s", flags, refusal_.c_str());
-    else if (table_ && !frond_table_is_discarded(table_))
+    else if (table_ && !discarded_)
         // The discarded table is a parent or child of this one.
         my_printf_error(ER_TABLESPACE_DISCARDED, "Frond: %s", flags, frond_last_error());
     else
@@ -154,7 +154,7 @@ int ha_frond::refuse_parent(THD *thd) {
 }
 
 int ha_frond::discard(THD *thd) {
-    if (frond_table_is_discarded(table_)) {
+    if (discarded_) {
         push_warning_printf(thd, Sql_condition::WARN_LEVEL_WARN, ER_TABLESPACE_MISSING,
                             ER_THD(thd, ER_TABLESPACE_MISSING), table_share->table_name.str);
         return 0;

@@ -505,6 +505,7 @@ Item *ha_frond::idx_cond_push(uint index, Item *condition) {
 
 int ha_frond::multi_range_read_init(RANGE_SEQ_IF *seq, void *param, uint n_ranges, uint mode,
                                     HANDLER_BUFFER *buf) {
+    reads_ranges_ = true;
     return mrr_.dsmrr_init(this, seq, param, n_ranges, mode, buf);
 }
 

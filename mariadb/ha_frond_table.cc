@@ -189,6 +189,7 @@ int ha_frond::bind(const char *name) {
     temporary_ = database_ != frond_database;
     if (const int rc = frond_table_open(database_, name_.c_str(), &table_))
         return rc == FROND_NOT_FOUND ? HA_ERR_NO_SUCH_TABLE : frond_to_handler_error(nullptr, rc);
+    discarded_ = frond_table_is_discarded(table_);
     Frond_schema schema(table);
     const uint8_t *meta = nullptr;
     size_t meta_len = 0;

@@ -98,9 +98,7 @@ impl<K: Copy + Eq + Hash, T> IdMap<K, T> {
     pub fn truncate(&mut self, len: usize) {
         self.keys.truncate(len.min(SCANNED));
         self.values.truncate(len.min(SCANNED));
-        if !self.index.is_empty() {
-            self.index = HashMap::default();
-        }
+        self.index.clear();
     }
 
     pub fn clear(&mut self) {
@@ -110,9 +108,7 @@ impl<K: Copy + Eq + Hash, T> IdMap<K, T> {
     /// Takes all values out; the map is empty afterwards and keeps its allocation.
     pub fn drain(&mut self) -> impl Iterator<Item = T> + '_ {
         self.keys.clear();
-        if !self.index.is_empty() {
-            self.index = HashMap::default();
-        }
+        self.index.clear();
         self.values.drain(..)
     }
 

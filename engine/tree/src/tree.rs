@@ -178,10 +178,10 @@ impl Tree {
 
     /// Adds committed entries: sorted by key, newest first within a key. `lsn` is where the log record
     /// starts that has them. Several threads may write at once (different keys); none while the tree is
-    /// being frozen.
-    pub fn write<'a>(&self, lsn: Lsn, batch: impl IntoIterator<Item = EntryRef<'a>>) {
+    /// being frozen. Returns the memory of the active buffer.
+    pub fn write<'a>(&self, lsn: Lsn, batch: impl IntoIterator<Item = EntryRef<'a>>) -> u64 {
         if self.is_abandoned() {
-            return;
+            return 0;
         }
         let view = self.inner.view.load();
         view.active.note_lsn(lsn);
@@ -195,6 +195,7 @@ impl Tree {
         if let Some((first, last)) = puts {
             self.inner.dead_ranges.note_puts(first, last);
         }
+        view.active.buffer.bytes()
     }
 
     /// The active buffer becomes a frozen item and an empty one takes its place. Constant time. The

@@ -17,9 +17,6 @@ use frond_buffer::{Put, SortedBuffer};
 /// The number of an operation within its transaction, from 1. 0 is "before the first".
 pub type Op = Seq;
 
-/// What a cleared set keeps for its next trees, at most; and the same again for its lists.
-const KEPT_BYTES: usize = 16 << 10;
-
 struct RowDelta {
     op: Op,
     table: TableId,
@@ -30,8 +27,9 @@ struct RowDelta {
 #[derive(Default)]
 pub struct WriteSet {
     trees: IdMap<TreeId, SortedBuffer>,
-    /// Empty buffers with memory, for the next trees.
-    spare: Vec<SortedBuffer>,
+    /// Memory for the next trees, and how much that is.
+    spare: Vec<Vec<u8>>,
+    spare_bytes: usize,
     /// What the buffers of all trees have allocated, and the versions that they hold.
     buffer_bytes: usize,
     entries: usize,
@@ -55,9 +53,10 @@ impl WriteSet {
         let at = match self.trees.position(tree) {
             Some(at) => at,
             None => {
-                let new = self.spare.pop().unwrap_or_default();
-                self.buffer_bytes += new.bytes();
-                self.trees.push(tree, new)
+                let memory = self.spare.pop().unwrap_or_default();
+                self.spare_bytes -= memory.capacity();
+                self.buffer_bytes += memory.capacity();
+                self.trees.push(tree, SortedBuffer::in_memory(memory))
             }
         };
         self.trees.at_mut(at)
@@ -253,16 +252,16 @@ impl WriteSet {
         self.entries == 0
     }
 
-    /// Empties the set for another transaction; keeps up to [`KEPT_BYTES`].
-    pub fn clear(&mut self) {
-        let mut kept = self.spare.iter().map(SortedBuffer::bytes).sum::<usize>();
-        for mut buffer in self.trees.drain() {
-            buffer.clear();
-            kept += buffer.bytes();
-            if kept > KEPT_BYTES {
-                break;
+    /// Empties the set for another transaction; keeps up to `most` bytes for its next trees, and the same again for
+    /// its lists.
+    pub fn clear(&mut self, most: usize) {
+        for buffer in self.trees.drain() {
+            let memory = buffer.into_memory();
+            let bytes = self.spare_bytes + memory.capacity();
+            if memory.capacity() > 0 && bytes <= most {
+                self.spare_bytes = bytes;
+                self.spare.push(memory);
             }
-            self.spare.push(buffer);
         }
         self.sum_up();
         self.rows.clear();
@@ -270,9 +269,12 @@ impl WriteSet {
         self.op = 0;
         self.mark = 0;
         self.live.clear();
-        if self.bytes() > KEPT_BYTES {
-            let spare = std::mem::take(&mut self.spare);
-            *self = WriteSet { spare, ..WriteSet::default() };
+        if self.spare_bytes > most {
+            (self.spare, self.spare_bytes) = (Vec::new(), 0);
+        }
+        if self.bytes() > most {
+            let (spare, spare_bytes) = (std::mem::take(&mut self.spare), self.spare_bytes);
+            *self = WriteSet { spare, spare_bytes, ..WriteSet::default() };
         }
     }
 
@@ -287,6 +289,11 @@ impl WriteSet {
     /// Whether there is memory to [`WriteSet::reuse`].
     pub fn is_reusable(&self) -> bool {
         !self.trees.is_empty() || !self.spare.is_empty()
+    }
+
+    /// Bytes allocated, those kept for later changes included.
+    pub fn kept_bytes(&self) -> usize {
+        self.bytes() + self.spare_bytes + self.spare.capacity() * size_of::<Vec<u8>>()
     }
 }
 
@@ -437,8 +444,9 @@ mod tests {
             w.put(tree(0), &i.to_be_bytes(), &[1; 50]);
         }
         assert!(w.bytes() > 20_000 * 54);
-        w.clear();
-        assert!(w.is_empty() && w.now() == 0 && w.bytes() < 20_000, "{}", w.bytes());
+        w.clear(20_000);
+        assert!(w.is_empty() && w.now() == 0, "not empty");
+        assert!(w.kept_bytes() < 20_000, "{}", w.kept_bytes());
         assert_eq!(now(&w, &7u32.to_be_bytes()), None);
     }
 
@@ -450,10 +458,10 @@ mod tests {
             old.add_rows(T, 1);
         }
         old.savepoint();
-        old.clear();
-        let kept: usize = old.spare.iter().map(SortedBuffer::bytes).sum();
-        assert!((1_000..=KEPT_BYTES).contains(&kept) && old.is_reusable(), "{kept}");
-        assert!(old.bytes() <= KEPT_BYTES);
+        old.clear(10_000);
+        let kept: usize = old.spare.iter().map(Vec::capacity).sum();
+        assert!((5_000..=10_000).contains(&kept) && old.is_reusable(), "{kept}");
+        assert!(old.spare_bytes == kept && old.bytes() <= 10_000);
 
         let mut new = WriteSet::new();
         assert!(!new.is_reusable());

@@ -1,12 +1,10 @@
 //! The chunk: up to [`CHUNK_LEAVES`] leaves in order, between two fences. A leaf that loses its
 //! last entry is removed and a neighbour takes its range, so only a single leaf may be empty.
 
-use std::ops::Bound;
-
-use frond_base::{EntryRef, Seq, SEQ_MAX};
+use frond_base::{EntryRef, Seq};
 
 use crate::fence::{head_after, order, shared_bytes, Fence};
-use crate::write_set::leaf::Leaf;
+use crate::write_set::leaf::{Few, Leaf};
 use crate::MAX_KEY;
 
 /// Leaves of a chunk.
@@ -39,9 +37,9 @@ pub(crate) struct Place {
 }
 
 impl Chunk {
-    pub fn new(lo: Fence, hi: Option<Fence>) -> Chunk {
-        let leaf = Leaf::new(shared_bytes(&lo, hi.as_ref()));
-        Chunk::of(vec![lo], vec![leaf], hi)
+    /// A chunk for all keys, with the entries of `few`, which is empty then.
+    pub fn of_few(few: &mut Few) -> Chunk {
+        Chunk::of(vec![Fence::leftmost()], vec![Box::new(few.grow())], None)
     }
 
     #[allow(clippy::vec_box)]
@@ -77,7 +75,7 @@ impl Chunk {
         std::mem::size_of::<Chunk>()
             + self.leaves.capacity() * std::mem::size_of::<Box<Leaf>>()
             + self.fences.iter().map(Fence::memory).sum::<usize>()
-            + self.leaves.iter().map(|l| l.memory()).sum::<usize>()
+            + self.leaves.iter().map(|l| std::mem::size_of::<Leaf>() + l.memory()).sum::<usize>()
     }
 
     pub fn lo(&self) -> &Fence {
@@ -189,14 +187,15 @@ impl Chunk {
             l.split(at, left_skip, right_skip)
         };
         let belongs = i + usize::from(fence.at_or_before(e.key, e.seq));
-        self.memory = self.memory + l.memory() + new.memory() + fence.memory() - before;
+        self.memory += std::mem::size_of::<Leaf>() + new.memory() + fence.memory();
+        self.memory = self.memory + l.memory() - before;
         self.grew_right = at_end && i + 1 == self.leaves.len();
         let n = self.leaves.len();
         self.heads.copy_within(i + 1..n, i + 2);
         self.heads[i + 1] = head_after(&fence.key, self.skip);
         self.fences.insert(i + 1, fence);
         let pointers = self.leaves.capacity();
-        self.leaves.insert(i + 1, new);
+        self.leaves.insert(i + 1, Box::new(new));
         self.memory += (self.leaves.capacity() - pointers) * std::mem::size_of::<Box<Leaf>>();
         belongs
     }
@@ -235,7 +234,7 @@ impl Chunk {
         }
         let gone = self.leaves.remove(leaf);
         let fence = self.fences.remove(leaf.max(1));
-        self.memory -= gone.memory() + fence.memory();
+        self.memory -= std::mem::size_of::<Leaf>() + gone.memory() + fence.memory();
         self.heads.copy_within(leaf.max(1) + 1..n, leaf.max(1));
         self.heads[n - 1] = u64::MAX;
         self.grew_right = false;
@@ -332,39 +331,6 @@ impl Chunk {
         Place { leaf, slot: self.leaves[leaf].len() }
     }
 
-    /// The first entry of a range that begins at `from`, and whether that place is decided in this
-    /// chunk (otherwise it is the chunk's first entry or its end).
-    pub fn lower(&self, from: Bound<&[u8]>) -> (Place, bool) {
-        let (key, seq) = match from {
-            Bound::Unbounded => return (self.first(), false),
-            Bound::Included(k) => (k, SEQ_MAX),
-            // Sequence 0 sorts last of a key.
-            Bound::Excluded(k) => (k, 0),
-        };
-        if !self.reaches(key, seq) {
-            return (self.end(), false);
-        }
-        if !self.lo().at_or_before(key, seq) {
-            return (self.first(), false);
-        }
-        let p = self.find(key, seq);
-        let step = matches!(from, Bound::Excluded(_)) && self.is_entry(p) && self.key(p) == key;
-        (if step { self.next(p) } else { p }, true)
-    }
-
-    /// The place after the last entry of a range that ends at `to`, and whether it is decided in this chunk.
-    pub fn upper(&self, to: Bound<&[u8]>) -> (Place, bool) {
-        match to {
-            Bound::Unbounded => (self.end(), false),
-            Bound::Included(k) => self.lower(Bound::Excluded(k)),
-            Bound::Excluded(k) => self.lower(Bound::Included(k)),
-        }
-    }
-
-    fn key(&self, p: Place) -> &[u8] {
-        self.leaves[p.leaf].key(p.slot)
-    }
-
     /// Entries and payload bytes from `from` to `to` (places of this chunk), leaves cut in
     /// proportion.
     pub fn weigh(&self, from: Place, to: Place) -> (u64, u64) {
@@ -373,10 +339,9 @@ impl Chunk {
             let l = &self.leaves[leaf];
             let a = if leaf == from.leaf { from.slot } else { 0 };
             let b = if leaf == to.leaf { to.slot } else { l.len() };
-            if b > a {
-                entries += (b - a) as u64;
-                bytes += (l.payload() * (b - a) / l.len()) as u64;
-            }
+            let weight = l.weigh(a, b);
+            entries += weight.0;
+            bytes += weight.1;
         }
         (entries, bytes)
     }
@@ -387,18 +352,6 @@ impl Chunk {
         let last = self.leaves.len() - 1;
         let l = &self.leaves[last];
         (l.len() > 0 && l.ends_before(key, seq)).then_some(last)
-    }
-
-    /// Empties a chunk of a single leaf for further use; false when it has several.
-    pub fn reset(&mut self) -> bool {
-        if self.leaves.len() > 1 {
-            return false;
-        }
-        self.leaves[0].clear();
-        self.entries = 0;
-        self.max_seq = 0;
-        self.refresh();
-        true
     }
 
     /// Asserts the structure; for tests.

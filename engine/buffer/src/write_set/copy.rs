@@ -1,46 +1,46 @@
-//! Copying from a chunk into a batch.
+//! Copying from a group into a batch.
 
 use std::ops::Bound;
 
 use crate::batch::{Batch, Scan, Stop};
-use crate::write_set::chunk::Chunk;
+use crate::write_set::group::Group;
 
-/// Copies from `chunk` the entries that the scan asks for, left to right.
+/// Copies from `group` the entries that the scan asks for, left to right.
 pub(crate) fn copy_forward(
-    chunk: &Chunk,
+    group: Group<'_>,
     from: Bound<&[u8]>,
     scan: &Scan<'_>,
     batch: &mut Batch,
 ) -> Stop {
-    let (mut p, _) = chunk.lower(from);
-    let (end, last) = chunk.upper(scan.to);
-    while p < end && chunk.is_entry(p) {
-        if !batch.take_forward(&chunk.entry(p), scan) {
+    let (mut p, _) = group.lower(from);
+    let (end, last) = group.upper(scan.to);
+    while p < end && group.is_entry(p) {
+        if !batch.take_forward(&group.entry(p), scan) {
             return Stop::Full;
         }
-        p = chunk.next(p);
+        p = group.next(p);
     }
-    if last || (end < chunk.end() && p >= end) {
+    if last || (end < group.end() && p >= end) {
         Stop::Range
     } else {
         Stop::Edge
     }
 }
 
-/// Copies from `chunk` the entries that the scan asks for, right to left.
+/// Copies from `group` the entries that the scan asks for, right to left.
 pub(crate) fn copy_backward(
-    chunk: &Chunk,
+    group: Group<'_>,
     from: Bound<&[u8]>,
     scan: &Scan<'_>,
     batch: &mut Batch,
 ) -> Stop {
-    let (mut p, _) = chunk.upper(from);
-    let (first, last) = chunk.lower(scan.to);
-    while let Some(q) = chunk.prev(p) {
+    let (mut p, _) = group.upper(from);
+    let (first, last) = group.lower(scan.to);
+    while let Some(q) = group.prev(p) {
         if q < first {
             return Stop::Range;
         }
-        if !batch.take_backward(&chunk.entry(q), scan) {
+        if !batch.take_backward(&group.entry(q), scan) {
             return Stop::Full;
         }
         p = q;

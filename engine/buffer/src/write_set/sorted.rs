@@ -12,11 +12,13 @@ use std::sync::Arc;
 use frond_base::{EntryKind, EntryRef, EntrySource, Seq, SEQ_MAX};
 
 use crate::batch::{Batch, Scan, Stop};
-use crate::fence::Fence;
 use crate::router::Router;
 use crate::weight::Weight;
 use crate::write_set::chunk::{Chunk, Place};
 use crate::write_set::copy::{copy_backward, copy_forward};
+use crate::write_set::group::Group;
+use crate::write_set::leaf::Few;
+use crate::MAX_KEY;
 
 /// What [`SortedBuffer::put`] found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -25,12 +27,14 @@ pub struct Put {
     pub newest_before: Option<(Seq, EntryKind)>,
 }
 
-/// See the module. Empty buffers own no memory.
+/// See the module. New buffers own no memory.
 pub struct SortedBuffer {
+    /// All entries while there are no chunks; none later.
+    few: Few,
     router: Router,
     #[allow(clippy::vec_box)] // splits move chunks
     chunks: Vec<Box<Chunk>>,
-    /// Sums over the chunks.
+    /// Sums over the chunks, or of `few`.
     memory: usize,
     entries: usize,
 }
@@ -43,7 +47,13 @@ impl Default for SortedBuffer {
 
 impl SortedBuffer {
     pub fn new() -> SortedBuffer {
-        SortedBuffer { router: Router::new(), chunks: Vec::new(), memory: 0, entries: 0 }
+        SortedBuffer {
+            few: Few::new(0),
+            router: Router::default(),
+            chunks: Vec::new(),
+            memory: 0,
+            entries: 0,
+        }
     }
 
     /// Adds a version. Versions of a key may come in any order of `seq`; the same (key, seq) again
@@ -65,8 +75,12 @@ impl SortedBuffer {
     ) -> Put {
         let e = EntryRef { key, seq, kind, value };
         if self.chunks.is_empty() {
-            self.chunks.push(Box::new(Chunk::new(Fence::leftmost(), None)));
+            if let Some(put) = self.put_among_few(&e, mark) {
+                return put;
+            }
+            self.chunks.push(Box::new(Chunk::of_few(&mut self.few)));
             self.memory = self.chunks[0].memory();
+            self.entries = self.chunks[0].entries();
         }
         // Keys that arrive in order: the last leaf, without a search for it.
         let last = self.chunks.len() - 1;
@@ -94,6 +108,48 @@ impl SortedBuffer {
             place = self.chunks[at].find(key, seq);
         }
         Put { newest_before }
+    }
+
+    /// [`SortedBuffer::put_over`] while there are no chunks; `None` when there is no room.
+    fn put_among_few(&mut self, e: &EntryRef<'_>, mark: Seq) -> Option<Put> {
+        assert!(!e.key.is_empty() && e.key.len() <= MAX_KEY, "key of {} bytes", e.key.len());
+        let few = &mut self.few;
+        let (slot, exact) = few.find(e.key, e.seq);
+        if exact {
+            few.remove(slot);
+        }
+        few.insert(slot, e).ok()?;
+        let mut newest_before = None;
+        while slot + 1 < few.len() {
+            let old = few.entry(slot + 1);
+            if old.key != e.key {
+                break;
+            }
+            newest_before = newest_before.or(Some((old.seq, old.kind)));
+            if old.seq <= mark {
+                break;
+            }
+            few.remove(slot + 1);
+        }
+        (self.memory, self.entries) = (few.memory(), few.len());
+        Some(Put { newest_before })
+    }
+
+    /// A chunk, or, for number 0, the few entries that there are instead of chunks.
+    #[inline]
+    fn at(&self, c: usize) -> Group<'_> {
+        match self.chunks.is_empty() {
+            true => Group::Few(&self.few),
+            false => Group::Chunk(&self.chunks[c]),
+        }
+    }
+
+    fn group(&self, c: usize) -> Option<Group<'_>> {
+        (c < self.chunks.len().max(1)).then(|| self.at(c))
+    }
+
+    fn groups(&self) -> impl DoubleEndedIterator<Item = Group<'_>> + ExactSizeIterator {
+        (0..self.chunks.len().max(1)).map(|c| self.at(c))
     }
 
     /// The version after `place` of the same key: chunk, place, sequence and kind.
@@ -138,15 +194,15 @@ impl SortedBuffer {
 
     /// Moves (chunk, place) past the ends of chunks; `None` at the end of the buffer.
     fn forward(&self, mut c: usize, mut p: Place) -> Option<(usize, Place)> {
-        while !self.chunks.get(c)?.is_entry(p) {
+        while !self.group(c)?.is_entry(p) {
             c += 1;
-            p = self.chunks.get(c)?.first();
+            p = self.group(c)?.first();
         }
         Some((c, p))
     }
 
     fn backward(&self, mut c: usize, p: Place) -> Option<(usize, Place)> {
-        let mut found = self.chunks.get(c)?.prev(p);
+        let mut found = self.group(c)?.prev(p);
         while found.is_none() {
             c = c.checked_sub(1)?;
             found = self.chunks[c].prev(self.chunks[c].end());
@@ -156,6 +212,11 @@ impl SortedBuffer {
 
     /// Removes every entry newer than `seq`. Visits each chunk, and the leaves that have such entries.
     pub fn undo_to(&mut self, seq: Seq) {
+        if self.chunks.is_empty() {
+            self.few.remove_newer(seq);
+            (self.memory, self.entries) = (self.few.memory(), self.few.len());
+            return;
+        }
         for at in (0..self.chunks.len()).rev() {
             if self.chunks[at].max_seq() > seq {
                 self.change(at, |c| c.remove_newer(seq));
@@ -163,14 +224,14 @@ impl SortedBuffer {
             }
         }
         if self.is_empty() {
-            self.clear();
+            *self = SortedBuffer::new();
         }
     }
 
     /// The newest version of `key` at or before `at`.
     pub fn find(&self, key: &[u8], at: Seq) -> Option<EntryRef<'_>> {
         let (c, p) = self.position(key, at)?;
-        Some(self.chunks[c].entry(p)).filter(|e| e.key == key)
+        Some(self.entry_at((c, p))).filter(|e| e.key == key)
     }
 
     /// As [`SortedBuffer::find`]; appends the value to `out`.
@@ -188,7 +249,7 @@ impl SortedBuffer {
     /// The first entry not before (`key`, `seq`).
     fn position(&self, key: &[u8], seq: Seq) -> Option<(usize, Place)> {
         let c = self.router.route(key, seq);
-        self.forward(c, self.chunks.get(c)?.find(key, seq))
+        self.forward(c, self.group(c)?.find(key, seq))
     }
 
     /// The place where a range that begins at `from` begins; not yet moved onto an entry.
@@ -198,18 +259,15 @@ impl SortedBuffer {
             Bound::Included(k) => self.router.route(k, SEQ_MAX),
             Bound::Excluded(k) => self.router.route(k, 0),
         };
-        match self.chunks.get(c) {
-            Some(chunk) => (c, chunk.lower(from).0),
-            None => (0, Place { leaf: 0, slot: 0 }),
-        }
+        (c, self.at(c).lower(from).0)
     }
 
     fn upper(&self, to: Bound<&[u8]>) -> (usize, Place) {
         match to {
-            Bound::Unbounded => match self.chunks.last() {
-                Some(chunk) => (self.chunks.len() - 1, chunk.end()),
-                None => (0, Place { leaf: 0, slot: 0 }),
-            },
+            Bound::Unbounded => {
+                let last = self.chunks.len().saturating_sub(1);
+                (last, self.at(last).end())
+            }
             Bound::Included(k) => self.lower(Bound::Excluded(k)),
             Bound::Excluded(k) => self.lower(Bound::Included(k)),
         }
@@ -220,8 +278,8 @@ impl SortedBuffer {
         batch.clear();
         let (first, _) = self.lower(scan.from);
         let mut exhausted = true;
-        for chunk in self.chunks.iter().skip(first) {
-            match copy_forward(chunk, scan.from, scan, batch) {
+        for group in self.groups().skip(first) {
+            match copy_forward(group, scan.from, scan, batch) {
                 Stop::Edge => {}
                 stop => {
                     exhausted = stop == Stop::Range;
@@ -237,8 +295,8 @@ impl SortedBuffer {
         batch.clear();
         let (last, _) = self.upper(scan.from);
         let mut exhausted = true;
-        for chunk in self.chunks.iter().take(last + 1).rev() {
-            match copy_backward(chunk, scan.from, scan, batch) {
+        for group in self.groups().take(last + 1).rev() {
+            match copy_backward(group, scan.from, scan, batch) {
                 Stop::Edge => {}
                 stop => {
                     exhausted = stop == Stop::Range;
@@ -276,28 +334,28 @@ impl SortedBuffer {
     pub fn weight(&self, lo: Bound<&[u8]>, hi: Bound<&[u8]>) -> Weight {
         let (from, to) = (self.lower(lo), self.upper(hi));
         let mut w = Weight::default();
-        for c in from.0..(to.0 + 1).min(self.chunks.len()) {
-            let chunk = &self.chunks[c];
-            let a = if c == from.0 { from.1 } else { chunk.first() };
-            let b = if c == to.0 { to.1 } else { chunk.end() };
-            w.add(chunk.weigh(a, b));
+        for c in from.0..=to.0 {
+            let group = self.at(c);
+            let a = if c == from.0 { from.1 } else { group.first() };
+            let b = if c == to.0 { to.1 } else { group.end() };
+            w.add(group.weigh(a, b));
         }
         w
     }
 
     /// Where the first entry is, if there is one.
     pub(crate) fn first_at(&self) -> Option<(usize, Place)> {
-        let chunk = self.chunks.first()?;
-        self.forward(0, chunk.first())
+        self.forward(0, self.at(0).first())
     }
 
     /// Where the entry after that at `(c, p)` is.
     pub(crate) fn after(&self, (c, p): (usize, Place)) -> Option<(usize, Place)> {
-        self.forward(c, self.chunks[c].next(p))
+        self.forward(c, self.at(c).next(p))
     }
 
+    #[inline]
     pub(crate) fn entry_at(&self, (c, p): (usize, Place)) -> EntryRef<'_> {
-        self.chunks[c].entry(p)
+        self.at(c).entry(p)
     }
 
     /// Bytes allocated.
@@ -308,7 +366,7 @@ impl SortedBuffer {
 
     /// Bytes of keys, values and record headers.
     pub fn payload_bytes(&self) -> usize {
-        self.chunks.iter().map(|c| c.payload()).sum()
+        self.groups().map(Group::payload).sum()
     }
 
     #[inline]
@@ -330,16 +388,22 @@ impl SortedBuffer {
             assert_eq!(chunk.hi(), next, "chunks leave no gap");
             assert!(self.chunks.len() == 1 || chunk.entries() > 0, "an empty chunk");
         }
-        assert_eq!(self.entries, self.chunks.iter().map(|c| c.entries()).sum::<usize>());
-        assert_eq!(self.memory, self.chunks.iter().map(|c| c.memory()).sum::<usize>());
+        let few = self.chunks.is_empty() || self.few.len() == 0;
+        assert!(few, "few entries beside chunks");
+        let sum = |of: fn(&Chunk) -> usize| self.chunks.iter().map(|c| of(c)).sum::<usize>();
+        assert_eq!(self.entries, self.few.len() + sum(Chunk::entries));
+        assert_eq!(self.memory, self.few.memory() + sum(Chunk::memory));
     }
 
-    /// Empties the buffer. A single leaf is kept for further use; otherwise all memory is freed.
-    pub fn clear(&mut self) {
-        if self.chunks.len() == 1 && self.change(0, Chunk::reset) {
-            return;
-        }
-        *self = SortedBuffer::new();
+    /// An empty buffer that begins with the memory of an earlier one.
+    pub fn in_memory(memory: Vec<u8>) -> SortedBuffer {
+        let memory_bytes = memory.capacity();
+        SortedBuffer { few: Few::in_memory(memory), memory: memory_bytes, ..SortedBuffer::new() }
+    }
+
+    /// The memory of few entries, for [`SortedBuffer::in_memory`].
+    pub fn into_memory(self) -> Vec<u8> {
+        self.few.into_memory()
     }
 }
 
@@ -353,13 +417,11 @@ pub struct SortedIter<'a> {
 impl<'a> SortedIter<'a> {
     fn current(&self) -> Option<EntryRef<'a>> {
         let at = self.at.filter(|at| *at < self.end)?;
-        Some(self.buffer.chunks[at.0].entry(at.1))
+        Some(self.buffer.entry_at(at))
     }
 
     fn step(&mut self) {
-        if let Some((c, p)) = self.at {
-            self.at = self.buffer.forward(c, self.buffer.chunks[c].next(p));
-        }
+        self.at = self.at.and_then(|at| self.buffer.after(at));
     }
 }
 
@@ -407,8 +469,7 @@ impl Cursor {
         buffer: &'b SortedBuffer,
         at: Option<(usize, Place)>,
     ) -> Option<EntryRef<'b>> {
-        let (c, p) = at?;
-        let e = buffer.chunks[c].entry(p);
+        let e = buffer.entry_at(at?);
         self.key.clear();
         self.key.extend_from_slice(e.key);
         self.seq = e.seq;
@@ -430,11 +491,11 @@ impl Cursor {
     /// The entry after the remembered one; `None`, without moving, at the end.
     #[inline]
     pub fn next<'b>(&mut self, b: &'b SortedBuffer) -> Option<EntryRef<'b>> {
-        let (c, p) = b.position(&self.key, self.seq)?;
-        let e = b.chunks[c].entry(p);
+        let at = b.position(&self.key, self.seq)?;
+        let e = b.entry_at(at);
         let at = match e.key == self.key && e.seq == self.seq {
-            true => b.forward(c, b.chunks[c].next(p)),
-            false => Some((c, p)),
+            true => b.after(at),
+            false => Some(at),
         };
         self.rest_on(b, at)
     }
@@ -442,7 +503,7 @@ impl Cursor {
     /// The entry before the remembered one; `None`, without moving, at the start.
     pub fn prev<'b>(&mut self, b: &'b SortedBuffer) -> Option<EntryRef<'b>> {
         let c = b.router.route(&self.key, self.seq);
-        let p = b.chunks.get(c)?.find(&self.key, self.seq);
+        let p = b.group(c)?.find(&self.key, self.seq);
         self.rest_on(b, b.backward(c, p))
     }
 }

@@ -21,60 +21,61 @@ use crate::support::{
     write_both, Buffer, Model, Rng,
 };
 
+/// Rounds of puts, every second one undone in part; after each all reads are compared with a model's.
+fn sorted_buffer_is_a_map(shape: u64, seed: u64, (most, space): (u64, u64)) {
+    let mut rng = Rng(seed);
+    let mut buffer = SortedBuffer::new();
+    let mut model = Model::new();
+    let mut seq = 0;
+    for round in 0..6 {
+        let n = 1 + most / 2 + rng.below(most);
+        for _ in 0..n {
+            seq += 1;
+            let (k, v) = (key(&mut rng, shape, space), value(&mut rng));
+            let kind = if rng.below(5) == 0 { EntryKind::Delete } else { EntryKind::Put };
+            let v = if kind == EntryKind::Put { v } else { Vec::new() };
+            let before = newest_in(&model, &k, SEQ_MAX).map(|(seq, kind, _)| (seq, kind));
+            let put = buffer.put(&k, seq, kind, &v);
+            assert_eq!(put.newest_before, before);
+            model.insert((k, Reverse(seq)), (kind, v));
+        }
+        if round % 2 == 1 {
+            let mark = seq - rng.below(n);
+            buffer.undo_to(mark);
+            model.retain(|k, _| k.1 .0 <= mark);
+        }
+        buffer.check();
+        assert_eq!(buffer.entries(), model.len());
+        assert!(buffer.iter().map(own).eq(all(&model)));
+        check_scans(&buffer, &model, &mut rng, shape, space, seq);
+        for _ in 0..n.min(300) {
+            let (k, at) = (key(&mut rng, shape, space), rng.below(seq + 1));
+            let mut out = Vec::new();
+            let got = buffer.get(&k, at, &mut out).map(|(s, kind)| (s, kind, out));
+            assert_eq!(got, newest_in(&model, &k, at));
+            let (lo, hi) = (Bound::Excluded(&k[..]), Bound::Unbounded);
+            let within = model.keys().filter(|(key, _)| *key > k).count() as u64;
+            assert_eq!(buffer.weight(lo, hi).entries, within);
+        }
+        let newest: Vec<_> = buffer.iter_newest().map(own).collect();
+        let visible = Versions::VisibleAt(SEQ_MAX);
+        assert_eq!(newest, expected(&model, Bound::Unbounded, Bound::Unbounded, visible, false));
+    }
+    buffer.undo_to(0);
+    assert!(buffer.is_empty() && buffer.iter().next().is_none());
+    assert!(buffer.bytes() < 40_000, "{} bytes when empty", buffer.bytes());
+}
+
 #[test]
 fn sorted_buffer_behaves_as_a_map_of_versions() {
-    for shape in 0..6 {
-        let mut rng = Rng(77 + shape);
-        let mut buffer = SortedBuffer::new();
-        let mut model = Model::new();
-        let space = 15_000;
-        let mut seq = 0;
-        for round in 0..6 {
-            let n = 2500;
-            for _ in 0..n {
-                seq += 1;
-                let (k, v) = (key(&mut rng, shape, space), value(&mut rng));
-                let kind = if rng.below(5) == 0 { EntryKind::Delete } else { EntryKind::Put };
-                let v = if kind == EntryKind::Put { v } else { Vec::new() };
-                let before = model
-                    .range((k.clone(), Reverse(SEQ_MAX))..)
-                    .next()
-                    .filter(|(p, _)| p.0 == k)
-                    .map(|(p, e)| (p.1 .0, e.0));
-                let put = buffer.put(&k, seq, kind, &v);
-                assert_eq!(put.newest_before, before);
-                model.insert((k, Reverse(seq)), (kind, v));
-            }
-            if round % 2 == 1 {
-                let mark = seq - rng.below(n);
-                buffer.undo_to(mark);
-                model.retain(|k, _| k.1 .0 <= mark);
-            }
-            buffer.check();
-            assert_eq!(buffer.entries(), model.len());
-            assert!(buffer.iter().map(own).eq(all(&model)));
-            check_scans(&buffer, &model, &mut rng, shape, space, seq);
-            for _ in 0..300 {
-                let (k, at) = (key(&mut rng, shape, space), rng.below(seq + 1));
-                let want = model
-                    .range((k.clone(), Reverse(at))..)
-                    .next()
-                    .filter(|(p, _)| p.0 == k)
-                    .map(|(p, e)| (p.1 .0, e.0, e.1.clone()));
-                let mut out = Vec::new();
-                let got = buffer.get(&k, at, &mut out).map(|(s, kind)| (s, kind, out));
-                assert_eq!(got, want);
-            }
-            let newest: Vec<_> = buffer.iter_newest().map(own).collect();
-            let visible = Versions::VisibleAt(SEQ_MAX);
-            assert_eq!(
-                newest,
-                expected(&model, Bound::Unbounded, Bound::Unbounded, visible, false)
-            );
-        }
-        buffer.undo_to(0);
-        assert!(buffer.is_empty() && buffer.iter().next().is_none());
-        assert!(buffer.bytes() < 40_000, "{} bytes when empty", buffer.bytes());
+    (0..6).for_each(|shape| sorted_buffer_is_a_map(shape, 77 + shape, (2500, 15_000)));
+}
+
+/// A buffer begins with few entries, in another form than many.
+#[test]
+fn few_entries_behave_as_many_do() {
+    for seed in 0..600 {
+        sorted_buffer_is_a_map(seed % 6, 1000 + seed, (1 + seed % 5, 3 + seed % 20));
     }
 }
 
@@ -112,20 +113,23 @@ fn a_rollback_to_a_savepoint_leaves_nothing_to_pass_over() {
 
 #[test]
 fn put_over_keeps_one_version_after_the_mark() {
-    let mut b = SortedBuffer::new();
-    for seq in 1..=500u64 {
-        b.put_over(
-            b"row",
-            seq,
-            EntryKind::Put,
-            &seq.to_le_bytes(),
-            if seq < 250 { 0 } else { 249 },
-        );
+    for others in [0u8, 100] {
+        let mut b = SortedBuffer::new();
+        for n in 0..others {
+            b.put(&[n], 1, EntryKind::Put, b"");
+        }
+        for seq in 1..=500u64 {
+            let mark = if seq < 250 { 0 } else { 249 };
+            let put = b.put_over(b"row", seq, EntryKind::Put, &seq.to_le_bytes(), mark);
+            assert_eq!(put.newest_before, (seq > 1).then_some((seq - 1, EntryKind::Put)));
+            assert!(b.entries() <= usize::from(others) + 2, "{} entries", b.entries());
+        }
+        b.check();
+        assert_eq!(b.entries(), usize::from(others) + 2);
+        assert_eq!(b.newest(b"row"), Some((500, EntryKind::Put)));
+        b.undo_to(249);
+        assert_eq!(b.newest(b"row"), Some((249, EntryKind::Put)));
     }
-    assert_eq!(b.entries(), 2);
-    assert_eq!(b.newest(b"row"), Some((500, EntryKind::Put)));
-    b.undo_to(249);
-    assert_eq!(b.newest(b"row"), Some((249, EntryKind::Put)));
 }
 
 #[test]

@@ -9,11 +9,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use frond_base::{Error, ErrorKind, Result};
-use frond_txn::{OwnerHandle, WriteSet};
+use frond_txn::OwnerHandle;
 
-use crate::commit::core::{trees_of, Core};
+use crate::commit::core::{Core, News};
 use crate::shared::Shared;
-use crate::table::Table;
 
 /// Rounds of 5 ms without a job after which a writer stops waiting for memory.
 const STUCK_ROUNDS: u32 = 20;
@@ -91,14 +90,11 @@ impl Core {
         }
     }
 
-    /// A commit of `bytes` reached the buffers of the trees of `writes`, which belong to `tables`. Checks no other
-    /// tree of these tables: there may be hundreds, and housekeeping freezes buffers whose readers ask for it.
-    pub(crate) fn wrote(&self, bytes: u64, writes: &WriteSet, tables: &[Arc<Table>]) {
-        for (table, tree) in trees_of(writes, tables) {
-            if table.is_dropped() {
-                continue;
-            }
-            let tree = table.tree(tree.index);
+    /// A commit of `bytes` reached the buffers, and `news` are those of its trees at which that makes a difference. Looks
+    /// at no other trees: there may be thousands, and housekeeping freezes buffers whose readers ask for it.
+    pub(crate) fn wrote(&self, bytes: u64, news: &News) {
+        for (table, index) in news.iter().filter(|(table, _)| !table.is_dropped()) {
+            let tree = table.tree(*index);
             self.ledger.note_written(table, tree);
             if tree.wants_freeze() {
                 self.freeze(tree);

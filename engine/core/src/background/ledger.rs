@@ -169,12 +169,14 @@ impl Ledger {
         }
     }
 
-    /// A commit may have added to the tree's active buffer and changed nothing else. Usually one comparison.
+    /// Whether a buffer of `bytes` is to be noted, and `noted` is what was noted last.
+    #[inline]
+    pub fn is_news(bytes: u64, noted: u64) -> bool {
+        bytes > noted + noted / SLACK
+    }
+
+    /// A commit has added to the tree's active buffer and changed nothing else.
     pub fn note_written(&self, table: &Arc<Table>, tree: &Tree) {
-        let (bytes, noted) = (tree.active_bytes(), table.noted(tree.id().index));
-        if bytes <= noted + noted / SLACK {
-            return;
-        }
         let mut state = self.state.lock();
         if table.is_dropped() {
             return;

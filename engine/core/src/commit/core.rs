@@ -23,7 +23,9 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, AtomicU8, AtomicUsize, Ordering};
 use std::sync::Arc;
 
-use frond_base::{EntryKind, EntryRef, Error, ErrorKind, Lsn, Result, Seq, TableId, TreeId};
+use frond_base::{
+    EntryKind, EntryRef, Error, ErrorKind, IndexNo, Lsn, Result, Seq, TableId, TreeId,
+};
 use frond_txn::{CommitClock, LockTable, OwnerHandle, Snapshot, SnapshotRegistry, TxnId, WriteSet};
 use frond_wal::{Appended, Claim, Wal};
 use parking_lot::{Mutex, RwLock};
@@ -286,10 +288,10 @@ impl Core {
         tables: &[Arc<Table>],
         covered: bool,
     ) -> Result<Option<Lsn>> {
-        let end = self.append_and_apply(payload, writes, tables, covered)?;
+        let (end, news) = self.append_and_apply(payload, writes, tables, covered)?;
         self.counters.commits.fetch_add(1, Ordering::Relaxed);
         self.counters.entries_committed.fetch_add(writes.entries() as u64, Ordering::Relaxed);
-        self.wrote(bytes, writes, tables);
+        self.wrote(bytes, &news);
         Ok(Some(end))
     }
 
@@ -299,7 +301,7 @@ impl Core {
         writes: &WriteSet,
         tables: &[Arc<Table>],
         covered: bool,
-    ) -> Result<Lsn> {
+    ) -> Result<(Lsn, News)> {
         let counters = self.put_counters(&mut payload, writes, tables);
         let prepared = self.shared.wal.prepare(KIND_TRANSACTION, &payload)?;
         // Rejected: one gate per tree. A commit would have to take several locks in order. Freezing
@@ -308,10 +310,10 @@ impl Core {
         let gate = self.gate.read();
         self.readers_came(covered)?;
         let at = self.append(tables, &counters, |wal| wal.append_prepared(&prepared))?;
-        self.apply(writes, tables, at.start, at.end);
+        let news = self.apply(writes, tables, at.start, at.end);
         self.clock.finish(at.end);
         drop(gate);
-        Ok(at.end)
+        Ok((at.end, news))
     }
 
     /// Ends a record's payload with the counters of `tables`, and returns them.
@@ -355,19 +357,28 @@ impl Core {
     }
 
     /// Step 4: the entries get the sequence `seq`, and their buffers need the log from `log_from` on. A dropped table,
-    /// which a prepared transaction may have, takes none.
-    pub(crate) fn apply(&self, writes: &WriteSet, tables: &[Arc<Table>], log_from: Lsn, seq: Seq) {
+    /// which a prepared transaction may have, takes none. The caller passes on the result to [`Core::wrote`], behind the gate.
+    #[must_use]
+    pub(crate) fn apply(
+        &self,
+        writes: &WriteSet,
+        tables: &[Arc<Table>],
+        log_from: Lsn,
+        seq: Seq,
+    ) -> News {
         assert!(self.gate.is_locked(), "entries of {seq} without the gate (C1)");
         // Only in debug builds: `kept_from` takes a latch of the log.
         debug_assert!(
             self.shared.wal.kept_from() <= log_from,
             "a record is gone before it is applied (K4)"
         );
+        let mut news = News::new();
         for (table, tree) in trees_of(writes, tables) {
-            if !table.is_dropped() {
-                write_tree(table, tree, writes, log_from, seq);
+            if !table.is_dropped() && write_tree(table, tree, writes, log_from, seq) {
+                news.push((table.clone(), tree.index));
             }
         }
+        news
     }
 
     /// Step 6: the commit whose record ends at `end` is acknowledged when this returns `Ok`.
@@ -420,8 +431,11 @@ impl Core {
     }
 }
 
+/// Trees that a commit wrote to and that something else has to be done for.
+pub(crate) type News = Vec<(Arc<Table>, IndexNo)>;
+
 /// The trees of `writes`, each with its table, which is one of `tables`.
-pub(crate) fn trees_of<'a>(
+fn trees_of<'a>(
     writes: &'a WriteSet,
     tables: &'a [Arc<Table>],
 ) -> impl Iterator<Item = (&'a Arc<Table>, TreeId)> {
@@ -435,14 +449,16 @@ pub(crate) fn trees_of<'a>(
     })
 }
 
-/// Entries of one tree go into its buffer; the record that has them starts at `from`.
-fn write_tree(table: &Table, tree: TreeId, writes: &WriteSet, from: Lsn, seq: Lsn) {
+/// Entries of one tree go into its buffer; the record that has them starts at `from`. True: the ledger has to know, or the buffer is
+/// to be frozen.
+fn write_tree(table: &Table, tree: TreeId, writes: &WriteSet, from: Lsn, seq: Lsn) -> bool {
     let slot = table.slot(tree.index);
-    slot.tree.write(from, writes.iter_newest(tree).map(|e| EntryRef { seq, ..e }));
+    let bytes = slot.tree.write(from, writes.iter_newest(tree).map(|e| EntryRef { seq, ..e }));
     if slot.is_watched() {
         let puts = writes.iter_newest(tree).filter(|e| e.kind == EntryKind::Put);
         slot.note(puts.map(|e| e.key));
     }
+    Ledger::is_news(bytes, slot.noted.load(Ordering::Acquire)) || slot.tree.wants_freeze()
 }
 
 /// Held from a commit's record to its publication. A panic in between must stop all later commits
@@ -517,10 +533,10 @@ mod tests {
             let what = what.or_else(|| panic.downcast_ref::<&str>().map(|s| (*s).to_string()));
             assert!(what.as_ref().is_some_and(|what| what.contains(id)), "{id}: {what:?}");
         };
-        broken("(C1)", &|| core.apply(&none, &[], from, from + 8));
+        broken("(C1)", &|| drop(core.apply(&none, &[], from, from + 8)));
         broken("(ST1)", &|| drop(table.version(from)));
         let _gate = core.gate.read();
-        core.apply(&none, &[], from, from + 8);
+        assert!(core.apply(&none, &[], from, from + 8).is_empty());
     }
 
     #[test]

@@ -163,7 +163,7 @@ impl Cursor {
     /// # Errors
     /// [`ErrorKind::InvalidArgument`] when the transaction loads the table (LD3): a cursor cannot end a load.
     fn refresh(&mut self, txn: &Transaction) -> Result<bool> {
-        let id = self.table.tree(self.index).id();
+        let id = self.table.tree_id(self.index);
         if !txn.is_settled(id) {
             self.valid = false;
             return Err(Error::new(
@@ -278,7 +278,7 @@ impl Cursor {
 
     /// Chooses between the tree's position and the own write nearest to `from`; own writes shadow the tree.
     fn settle(&mut self, txn: &Transaction, from: Bound<&[u8]>) -> Result<bool> {
-        let Some(own) = txn.writes.buffer(self.table.tree(self.index).id()) else {
+        let Some(own) = txn.writes.buffer(self.table.tree_id(self.index)) else {
             return Ok(self.take_tree());
         };
         let forward = self.direction == Direction::Forward;

@@ -30,6 +30,8 @@ pub(crate) struct Loads {
     /// At the positions of the transaction's tables.
     of: Vec<Loading>,
     open: usize,
+    /// Entries of all chunks. Each row lock asks, and there may be a load for each of a thousand partitions.
+    entries: u64,
     /// Memory of all chunks.
     bytes: usize,
     /// Memory of all sets of hashes.
@@ -222,6 +224,10 @@ impl Load {
         self.chunks.first().map_or(0, Chunk::len)
     }
 
+    fn entries(&self) -> u64 {
+        (self.rows() * self.chunks.len()) as u64
+    }
+
     /// Whether the row with the entries `new` can be loaded (LD2).
     pub fn takes(&mut self, codec: &RowCodec, new: &Entries) -> Result<bool> {
         if new.len() != self.chunks.len() || self.chunks.iter().any(Chunk::is_full) {
@@ -272,14 +278,7 @@ impl Loads {
 
     /// Versions held.
     pub fn entries(&self) -> u64 {
-        self.all().map(|load| (load.rows() * load.chunks.len()) as u64).sum()
-    }
-
-    fn all(&self) -> impl Iterator<Item = &Load> {
-        self.of.iter().filter_map(|of| match of {
-            Loading::On(load) => Some(&**load),
-            _ => None,
-        })
+        self.entries
     }
 
     fn all_mut(&mut self) -> impl Iterator<Item = &mut Load> {
@@ -342,6 +341,7 @@ impl Loads {
         let key_bytes = load.uniques.iter().map(|unique| unique.seen.room.bytes).sum();
         let (grown, keys_grown) = (bytes - load.bytes, key_bytes - load.key_bytes);
         (load.bytes, load.key_bytes) = (bytes, key_bytes);
+        self.entries += load.chunks.len() as u64;
         self.bytes += grown;
         self.key_bytes += keys_grown;
     }
@@ -355,6 +355,8 @@ impl Loads {
         let bytes = std::mem::take(&mut load.bytes);
         load.after = now;
         self.bytes -= bytes;
+        // The caller has taken the chunks' entries out.
+        self.entries = self.all_mut().map(|load| load.entries()).sum();
     }
 
     /// The state of the table at a position.
@@ -391,7 +393,7 @@ impl Loads {
         if self.open == 0 {
             return;
         }
-        let mut gone = 0;
+        let (mut gone, mut entries) = (0, 0);
         for load in self.all_mut() {
             let kept =
                 load.marks.iter().rev().find(|(op, _)| *op <= to).map_or(0, |(_, rows)| *rows);
@@ -404,8 +406,10 @@ impl Loads {
             let left = load.chunks.iter().map(Chunk::memory).sum();
             gone += load.bytes - left;
             load.bytes = left;
+            entries += load.entries();
         }
         self.bytes -= gone;
+        self.entries = entries;
     }
 }
 

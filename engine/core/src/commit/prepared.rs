@@ -22,7 +22,7 @@ use frond_txn::{OwnerHandle, Wait};
 use frond_wal::{Appended, Claim, KeptRoom};
 use parking_lot::Mutex;
 
-use crate::commit::core::{encode_entries, record_bytes, Core, Whole, SMALL_RECORD};
+use crate::commit::core::{encode_entries, record_bytes, Core, News, Whole, SMALL_RECORD};
 use crate::commit::memory::LARGE;
 use crate::commit::prepared_set::{Entry, Parts, State, NOTHING};
 use crate::commit::transaction::{OnLocked, Transaction};
@@ -107,6 +107,8 @@ pub struct PreparedTransaction {
 struct Ended {
     end: Option<Lsn>,
     parts: Parts,
+    /// For [`Core::wrote`].
+    news: News,
     /// The commit attached runs.
     had_runs: bool,
 }
@@ -349,11 +351,12 @@ impl Core {
         let Some(State { mut parts, room, .. }) = state.take() else { return Ok(None) };
         self.forget_prepared(xid, entry, room);
         parts.locker.release_all();
-        Ok(Some(Ended { end, parts, had_runs }))
+        let (end, news) = end.map_or((None, News::new()), |(end, news)| (Some(end), news));
+        Ok(Some(Ended { end, parts, news, had_runs }))
     }
 
     /// Steps 3 to 5 of a commit, of what is prepared.
-    fn append_commit(&self, state: &mut State) -> Result<Lsn> {
+    fn append_commit(&self, state: &mut State) -> Result<(Lsn, News)> {
         let State { parts, at: prepared_at, .. } = state;
         let mut payload = Vec::with_capacity(SMALL_RECORD);
         put_varint(&mut payload, *prepared_at);
@@ -380,10 +383,10 @@ impl Core {
         }
         // Buffers take entries from several transactions at once.
         let alone = alone.map(parking_lot::RwLockWriteGuard::downgrade);
-        self.apply(&parts.writes, parts.tables.values(), *prepared_at, at.end);
+        let news = self.apply(&parts.writes, parts.tables.values(), *prepared_at, at.end);
         self.clock.finish(at.end);
         drop((shared, alone));
-        Ok(at.end)
+        Ok((at.end, news))
     }
 
     fn after_commit(self: &Arc<Self>, ended: Ended, wait: bool) -> Result<Option<Lsn>> {
@@ -402,7 +405,7 @@ impl Core {
                 }
                 self.queue.wake();
             }
-            self.wrote(parts.writes.bytes() as u64 / 2, &parts.writes, tables);
+            self.wrote(parts.writes.bytes() as u64 / 2, &ended.news);
             self.write_sets.leave(parts.writes);
         }
         if let (Some(end), true) = (ended.end, wait) {

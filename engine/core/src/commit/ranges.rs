@@ -41,7 +41,7 @@ impl Transaction {
         if canary::active(canary::LOCK_NO_RANGES) {
             return Ok(Granted::AlreadyHeld);
         }
-        let tree = table.tree(index).id();
+        let tree = table.tree_id(index);
         let (core, wait) = (self.core.clone(), self.wait(on_locked));
         let locker = self.locker();
         let granted = locker.lock_range(tree, range.clone(), mode, wait)?;
@@ -63,7 +63,7 @@ impl Transaction {
         if !self.core.locks.has_readers() {
             return Ok(());
         }
-        let tree = table.tree(index).id();
+        let tree = table.tree_id(index);
         let wait = self.wait(OnLocked::Wait);
         self.locker().lock_written(tree, KeyRange::point(key), wait).map(drop)
     }

@@ -34,7 +34,7 @@ use frond_txn::{OwnerHandle, WriteSet};
 use frond_wal::{Appended, Claim};
 
 use crate::canary;
-use crate::commit::core::{encode_entries, record_bytes, Core, Whole};
+use crate::commit::core::{encode_entries, record_bytes, Core, News, Whole};
 use crate::commit::memory::LARGE;
 use crate::commit::private_runs::Spilled;
 use crate::commit::transaction::Transaction;
@@ -117,7 +117,7 @@ impl Core {
         }
         let unlogged = spilled.entries();
         let entries = writes.entries() as u64 + unlogged;
-        let end = self.append_and_attach(payload, writes, spilled, tables, covered)?;
+        let (end, news) = self.append_and_attach(payload, writes, spilled, tables, covered)?;
         self.counters.commits.fetch_add(1, Ordering::Relaxed);
         self.counters.entries_spilled.fetch_add(unlogged, Ordering::Relaxed);
         // After the other counter: `Core::logged` relies on the order.
@@ -128,7 +128,7 @@ impl Core {
             // The runs may be of an index that was dropped meanwhile.
             self.clear_dropped_later(table);
         }
-        self.wrote(bytes, writes, tables);
+        self.wrote(bytes, &news);
         self.queue.wake();
         Ok(Some(end))
     }
@@ -140,7 +140,7 @@ impl Core {
         spilled: &mut Spilled,
         tables: &[Arc<Table>],
         covered: bool,
-    ) -> Result<Lsn> {
+    ) -> Result<(Lsn, News)> {
         let counters = self.put_counters(&mut payload, writes, tables);
         let prepared = self.shared.wal.prepare(KIND_TRANSACTION_OF_RUNS, &payload)?;
         let _whole = Whole(&self.shared);
@@ -157,10 +157,10 @@ impl Core {
         attach(spilled, tables, at);
         // Buffers take entries from several transactions at once; only attaching needed it alone.
         let gate = parking_lot::RwLockWriteGuard::downgrade(gate);
-        self.apply(writes, tables, at.start, at.end);
+        let news = self.apply(writes, tables, at.start, at.end);
         self.clock.finish(at.end);
         drop(gate);
-        Ok(at.end)
+        Ok((at.end, news))
     }
 }
 

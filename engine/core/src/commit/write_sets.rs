@@ -9,14 +9,31 @@
 use frond_txn::WriteSet;
 use parking_lot::Mutex;
 
-/// About as many as transactions that write at the same time. A cleared set keeps little memory, so all of them
-/// together are not charged to the budget.
+/// About as many as transactions that write at the same time.
 const KEPT: usize = 64;
+/// A set keeps what the others leave of these bytes, half of them for its lists, but at least `EACH` of both: a statement
+/// may have changed thousands of trees, and so may the next one. All sets together are not charged to the budget.
+const ALL: usize = 4 << 20;
+const EACH: usize = 16 << 10;
 
 /// See the module.
 #[derive(Default)]
 pub(crate) struct WriteSets {
-    kept: Mutex<Vec<WriteSet>>,
+    kept: Mutex<Kept>,
+}
+
+#[derive(Default)]
+struct Kept {
+    sets: Vec<WriteSet>,
+    bytes: usize,
+}
+
+impl Kept {
+    fn pop(&mut self) -> Option<WriteSet> {
+        let set = self.sets.pop()?;
+        self.bytes -= set.kept_bytes();
+        Some(set)
+    }
 }
 
 impl WriteSets {
@@ -34,10 +51,12 @@ impl WriteSets {
         if !writes.is_reusable() {
             return;
         }
-        writes.clear();
+        let others = self.kept.lock().bytes;
+        writes.clear((ALL.saturating_sub(others) / 2).max(EACH));
         let mut kept = self.kept.lock();
-        if kept.len() < KEPT {
-            kept.push(writes);
+        if kept.sets.len() < KEPT {
+            kept.bytes += writes.kept_bytes();
+            kept.sets.push(writes);
         }
     }
 }
@@ -54,13 +73,13 @@ mod tests {
     fn what_a_transaction_leaves_is_lent_empty_and_not_without_bound() {
         let sets = WriteSets::default();
         sets.leave(WriteSet::new());
-        assert!(sets.kept.lock().is_empty(), "nothing to reuse");
+        assert!(sets.kept.lock().sets.is_empty(), "nothing to reuse");
         for _ in 0..2 * KEPT {
             let mut writes = WriteSet::new();
             writes.put(TREE, b"key", b"value");
             sets.leave(writes);
         }
-        assert_eq!(sets.kept.lock().len(), KEPT);
+        assert_eq!(sets.kept.lock().sets.len(), KEPT);
         let mut writes = WriteSet::new();
         sets.lend(&mut writes);
         assert!(writes.is_reusable() && writes.is_empty() && writes.buffer(TREE).is_none());

@@ -212,6 +212,12 @@ impl Table {
         self.spare.lock().len()
     }
 
+    /// What [`Table::tree`] is called, without a look at it: a statement may ask this of thousands of tables.
+    #[inline]
+    pub(crate) fn tree_id(&self, index: IndexNo) -> TreeId {
+        TreeId { table: self.id, index }
+    }
+
     /// The tree of index `index`; panics when the table has no such index.
     pub fn tree(&self, index: IndexNo) -> &Tree {
         &self.trees[index]

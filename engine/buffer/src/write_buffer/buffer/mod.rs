@@ -60,7 +60,7 @@ impl WriteBuffer {
     /// changing often. Every read must be at one of their snapshots or at `SEQ_MAX`.
     pub fn read_by(readers: Arc<dyn Readers>) -> WriteBuffer {
         let shelf = Shelf::new();
-        let router = Router::new();
+        let router = Router::default();
         WriteBuffer {
             totals: Totals::of(&shelf),
             router_bytes: AtomicU64::new(router.memory() as u64),

@@ -1,4 +1,4 @@
-//! The leaf: up to [`LEAF_ENTRIES`] entries in order.
+//! The leaf: up to `N` entries in order; `N` is a power of two.
 //!
 //! `heads[i]` is the head of entry i's key after the bytes that all keys of the leaf share;
 //! `offsets[i]` is where its record begins in `arena`. Unused heads are all ones, so a search runs
@@ -22,9 +22,6 @@ pub const INLINE_VALUE: usize = 1024;
 /// Entries of a leaf. Half of this many heads and offsets move at an insert in the middle.
 pub(crate) const LEAF_ENTRIES: usize = 128;
 
-/// Bytes of its arena that a cleared leaf keeps.
-const KEEP_ARENA: usize = 4096;
-
 const ARENA_LIMIT: usize = u16::MAX as usize;
 /// Keys up to this many bytes lie in the arena.
 const INLINE_KEY: usize = 0xfff;
@@ -34,9 +31,9 @@ const KIND_BIT: u16 = 1 << 12;
 const BIG_BIT: u16 = 1 << 13;
 const WIDTH_SHIFT: u32 = 14;
 
-pub(crate) struct Leaf {
-    heads: [u64; LEAF_ENTRIES],
-    offsets: [u16; LEAF_ENTRIES],
+pub(crate) struct Leaf<const N: usize = LEAF_ENTRIES> {
+    heads: [u64; N],
+    offsets: [u16; N],
     len: u16,
     /// Bytes that every key of the leaf begins with and heads leave out.
     skip: u16,
@@ -50,14 +47,18 @@ pub(crate) struct Leaf {
     big_bytes: usize,
 }
 
+/// The entries of a buffer before it has chunks.
+pub(crate) type Few = Leaf<8>;
+
 /// The leaf has no room for another record.
 pub(crate) struct Full;
 
-impl Leaf {
-    pub fn new(skip: usize) -> Box<Leaf> {
-        Box::new(Leaf {
-            heads: [u64::MAX; LEAF_ENTRIES],
-            offsets: [0; LEAF_ENTRIES],
+impl<const N: usize> Leaf<N> {
+    pub fn new(skip: usize) -> Leaf<N> {
+        const { assert!(N.is_power_of_two()) };
+        Leaf {
+            heads: [u64::MAX; N],
+            offsets: [0; N],
             len: 0,
             skip: skip as u16,
             appends: 0,
@@ -66,7 +67,7 @@ impl Leaf {
             arena: Vec::new(),
             big: Vec::new(),
             big_bytes: 0,
-        })
+        }
     }
 
     #[inline]
@@ -78,11 +79,10 @@ impl Leaf {
         self.max_seq
     }
 
-    /// Bytes allocated.
+    /// Bytes allocated for records.
     #[inline]
     pub fn memory(&self) -> usize {
-        std::mem::size_of::<Leaf>()
-            + self.arena.capacity()
+        self.arena.capacity()
             + self.big.capacity() * std::mem::size_of::<Box<[u8]>>()
             + self.big_bytes
     }
@@ -93,9 +93,17 @@ impl Leaf {
         self.arena.len() - self.dead as usize + self.big_bytes
     }
 
+    /// Entries and bytes of records from slot `from` to slot `to`, the bytes in proportion.
+    pub fn weigh(&self, from: usize, to: usize) -> (u64, u64) {
+        match to.saturating_sub(from) {
+            0 => (0, 0),
+            n => (n as u64, (self.payload() * n / self.len()) as u64),
+        }
+    }
+
     /// A new leaf to the right of this one, with an arena as large. This leaf was filled in order
     /// and gets no more entries: it takes heads after `left_skip` bytes from now on.
-    pub fn grow_right(&mut self, left_skip: usize, right_skip: usize) -> Box<Leaf> {
+    pub fn grow_right(&mut self, left_skip: usize, right_skip: usize) -> Leaf<N> {
         let mut right = Leaf::new(right_skip);
         right.appends = self.appends;
         right.arena.reserve_exact(self.arena.len());
@@ -139,14 +147,13 @@ impl Leaf {
     /// Number of heads smaller than `head`.
     #[inline]
     fn heads_below(&self, head: u64) -> usize {
-        const MASK: usize = LEAF_ENTRIES - 1;
         let mut base = 0;
-        let mut half = LEAF_ENTRIES / 2;
+        let mut half = N / 2;
         while half > 0 {
-            base += usize::from(self.heads[(base + half - 1) & MASK] < head) * half;
+            base += usize::from(self.heads[(base + half - 1) & (N - 1)] < head) * half;
             half /= 2;
         }
-        base + usize::from(self.heads[base & MASK] < head)
+        base + usize::from(self.heads[base & (N - 1)] < head)
     }
 
     /// The first slot whose entry is not before (`key`, `seq`), and whether it is exactly that.
@@ -203,7 +210,7 @@ impl Leaf {
     pub fn insert(&mut self, slot: usize, e: &EntryRef<'_>) -> Result<(), Full> {
         let len = self.len();
         let need = record_bytes(e);
-        if len == LEAF_ENTRIES {
+        if len == N {
             return Err(Full);
         }
         if self.arena.len() + need > ARENA_LIMIT {
@@ -298,18 +305,15 @@ impl Leaf {
         before - self.len()
     }
 
-    /// Empties the leaf; keeps a small arena.
-    pub fn clear(&mut self) {
-        let len = self.len();
-        self.heads[..len].fill(u64::MAX);
-        self.len = 0;
-        self.appends = 0;
-        self.dead = 0;
-        self.max_seq = 0;
-        self.arena.clear();
-        self.arena.shrink_to(KEEP_ARENA);
-        self.big = Vec::new();
-        self.big_bytes = 0;
+    /// An empty leaf for all keys, whose records go to `memory`.
+    pub fn in_memory(mut memory: Vec<u8>) -> Leaf<N> {
+        memory.clear();
+        Leaf { arena: memory, ..Leaf::new(0) }
+    }
+
+    /// The memory of the records, for [`Leaf::in_memory`].
+    pub fn into_memory(self) -> Vec<u8> {
+        self.arena
     }
 
     /// Packs the arena anew, leaving room for `more` bytes.
@@ -319,11 +323,27 @@ impl Leaf {
         self.move_records(0, self.len(), &mut fresh, skip, more);
         fresh.appends = self.appends;
         fresh.max_seq = self.max_seq;
-        *self = *fresh;
+        *self = fresh;
+    }
+
+    /// Moves all entries to a larger leaf for all keys.
+    pub fn grow<const M: usize>(&mut self) -> Leaf<M> {
+        let mut larger = Leaf::new(0);
+        self.move_records(0, self.len(), &mut larger, 0, 0);
+        larger.appends = self.appends;
+        *self = Leaf::new(0);
+        larger
     }
 
     /// Appends records `from..to` to the empty leaf `into`; the large values move, not copied.
-    fn move_records(&mut self, from: usize, to: usize, into: &mut Leaf, skip: usize, more: usize) {
+    fn move_records<const M: usize>(
+        &mut self,
+        from: usize,
+        to: usize,
+        into: &mut Leaf<M>,
+        skip: usize,
+        more: usize,
+    ) {
         let bytes: usize = (from..to).map(|i| self.record(i).bytes).sum();
         into.skip = skip as u16;
         into.arena.reserve_exact((bytes + (bytes / 4).max(more)).min(ARENA_LIMIT));
@@ -352,7 +372,7 @@ impl Leaf {
 
     /// Whether keys have lately been arriving in order at this leaf's end.
     pub fn is_appended_to(&self) -> bool {
-        usize::from(self.appends) >= LEAF_ENTRIES / 4
+        usize::from(self.appends) >= N / 4
     }
 
     /// The slot to split before: the middle by bytes.
@@ -371,13 +391,13 @@ impl Leaf {
 
     /// Splits before `slot`: the right part is returned, the left part stays. The skips are the new
     /// shared byte counts of both ranges.
-    pub fn split(&mut self, slot: usize, left_skip: usize, right_skip: usize) -> Box<Leaf> {
+    pub fn split(&mut self, slot: usize, left_skip: usize, right_skip: usize) -> Leaf<N> {
         let mut right = Leaf::new(right_skip);
         let mut left = Leaf::new(left_skip);
         let len = self.len();
         self.move_records(slot, len, &mut right, right_skip, 0);
         self.move_records(0, slot, &mut left, left_skip, 0);
-        *self = *left;
+        *self = left;
         right
     }
 

@@ -14,7 +14,7 @@ fn add(leaf: &mut Leaf, e: EntryRef<'_>) -> bool {
 
 #[test]
 fn sequences_of_every_width_come_back() {
-    let mut leaf = Leaf::new(0);
+    let mut leaf = Leaf::<LEAF_ENTRIES>::new(0);
     let seqs = [0, 1, 0xffff, 0x1_0000, 0xffff_ffff, 1 << 32, (1 << 48) - 1, 1 << 48, u64::MAX];
     for s in seqs {
         assert!(add(&mut leaf, put(b"k", s, b"v")));
@@ -27,7 +27,7 @@ fn sequences_of_every_width_come_back() {
 
 #[test]
 fn equal_and_all_ones_heads_are_told_apart_by_the_key() {
-    let mut leaf = Leaf::new(0);
+    let mut leaf = Leaf::<LEAF_ENTRIES>::new(0);
     for tail in [3u8, 1, 2] {
         assert!(add(&mut leaf, put(&[&[0xff; 9][..], &[tail]].concat(), 7, b"")));
     }
@@ -40,7 +40,7 @@ fn equal_and_all_ones_heads_are_told_apart_by_the_key() {
 
 #[test]
 fn large_values_survive_removal_compaction_and_split() {
-    let mut leaf = Leaf::new(0);
+    let mut leaf = Leaf::<LEAF_ENTRIES>::new(0);
     let value = |i: u8| vec![i; if i.is_multiple_of(3) { 5000 } else { 300 }];
     for i in 0..90u8 {
         assert!(add(&mut leaf, put(&[i], u64::from(i), &value(i))));
@@ -49,7 +49,7 @@ fn large_values_survive_removal_compaction_and_split() {
     let before = leaf.payload();
     let right = leaf.split(20, 0, 0);
     assert_eq!(before, leaf.payload() + right.payload());
-    for (part, base) in [(&*leaf, 0u8), (&*right, 20)] {
+    for (part, base) in [(&leaf, 0u8), (&right, 20)] {
         for slot in 0..part.len() {
             let i = base + slot as u8;
             assert_eq!(part.entry(slot), put(&[i], u64::from(i), &value(i)));
@@ -60,12 +60,12 @@ fn large_values_survive_removal_compaction_and_split() {
 
 #[test]
 fn leaf_is_full_by_count_or_by_bytes() {
-    let mut leaf = Leaf::new(0);
+    let mut leaf = Leaf::<LEAF_ENTRIES>::new(0);
     for i in 0..LEAF_ENTRIES as u32 {
         assert!(add(&mut leaf, put(&i.to_be_bytes(), 1, b"")));
     }
     assert!(!add(&mut leaf, put(b"zzzz", 1, b"")));
-    let mut leaf = Leaf::new(0);
+    let mut leaf = Leaf::<LEAF_ENTRIES>::new(0);
     let mut n = 0u32;
     while add(&mut leaf, put(&[&n.to_be_bytes()[..], &[7; 3496]].concat(), 1, &[1; 1024])) {
         n += 1;

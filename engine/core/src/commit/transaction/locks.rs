@@ -37,7 +37,7 @@ impl Transaction {
         on_locked: OnLocked,
     ) -> Result<Granted> {
         self.settle(table.id())?;
-        let tree = table.tree(index).id();
+        let tree = table.tree_id(index);
         let wait = self.wait(on_locked);
         self.locker.set_weight(self.changes());
         if self.locker.should_escalate(tree) {
@@ -73,12 +73,12 @@ impl Transaction {
     pub fn lock_table(&mut self, table: &Table, mode: TreeMode) -> Result<Granted> {
         let wait = self.wait(OnLocked::Wait);
         self.locker.set_weight(self.changes());
-        self.locker.lock_tree(table.tree(0).id(), mode, wait)
+        self.locker.lock_tree(table.tree_id(0), mode, wait)
     }
 
     /// Whether it holds the exclusive lock on the row `key` of the table's first index.
     pub(crate) fn owns_row(&self, table: &Table, key: &[u8]) -> bool {
-        self.locker.covers(table.tree(0).id(), key, RowMode::X)
+        self.locker.covers(table.tree_id(0), key, RowMode::X)
     }
 
     /// Marks the row lock that was just granted as one that can be given back, until the

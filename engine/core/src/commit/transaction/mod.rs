@@ -269,7 +269,7 @@ impl Transaction {
         if self.tables.is_empty() {
             return true;
         }
-        let tree = table.tree(index).id();
+        let tree = table.tree_id(index);
         let in_memory = self.writes.buffer(tree).is_some() || !self.is_settled(tree);
         !in_memory && self.spilled.of(tree).is_none()
     }
@@ -355,12 +355,12 @@ impl Transaction {
         value: &[u8],
     ) -> Result<()> {
         check_sizes(key, value)?;
-        self.writes.put(table.tree(index).id(), key, value);
+        self.writes.put(table.tree_id(index), key, value);
         Ok(())
     }
 
     pub(crate) fn delete_unlocked(&mut self, table: &Arc<Table>, index: IndexNo, key: &[u8]) {
-        self.writes.delete(table.tree(index).id(), key);
+        self.writes.delete(table.tree_id(index), key);
     }
 
     /// Sets `key` to `value` in a table of plain keys and values. With `must_be_new`, a present key is

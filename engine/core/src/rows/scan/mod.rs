@@ -473,7 +473,7 @@ impl Scan {
         }
         let key = self.cursor.key();
         let row_key = self.codec.primary_key(self.index, key)?;
-        let own = |index| self.table.tree(index).id();
+        let own = |index| self.table.tree_id(index);
         // The row first: its runs have filters.
         let Some(row) = txn.own(own(0), row_key, None)? else { return Ok(false) };
         if txn.own(own(self.tree), key, None)?.is_some() {
