@@ -54,7 +54,7 @@ pub fn run(n: u64, now: &dyn Fn() -> u64) -> Figures {
         k[4..].copy_from_slice(&i.to_be_bytes());
         set.put(tree, &k, &[1; 100]);
         if i % 1000 == 999 {
-            set.clear();
+            set.clear(16 << 10);
         }
     }
     let put = now() - start;
