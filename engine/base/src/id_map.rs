@@ -112,11 +112,22 @@ impl<K: Copy + Eq + Hash, T> IdMap<K, T> {
         self.values.drain(..)
     }
 
-    /// Bytes allocated, without the items' own heap memory.
+    /// Bytes that the items take, without their own heap memory. Room that earlier items left is not counted, but for what
+    /// growing leaves anyway.
     pub fn bytes(&self) -> usize {
-        self.keys.capacity() * size_of::<K>()
-            + self.values.capacity() * size_of::<T>()
-            + self.index.capacity() * (size_of::<(K, u32)>() + 1)
+        self.room(2 * self.len())
+    }
+
+    /// Bytes allocated, without the items' own heap memory.
+    pub fn allocated(&self) -> usize {
+        self.room(usize::MAX)
+    }
+
+    /// Bytes of the room for up to `items`, as far as it is allocated.
+    fn room(&self, items: usize) -> usize {
+        self.keys.capacity().min(items) * size_of::<K>()
+            + self.values.capacity().min(items) * size_of::<T>()
+            + self.index.capacity().min(items) * (size_of::<(K, u32)>() + 1)
     }
 }
 

@@ -17,6 +17,9 @@ use frond_buffer::{Put, SortedBuffer};
 /// The number of an operation within its transaction, from 1. 0 is "before the first".
 pub type Op = Seq;
 
+/// The most memory that a tree leaves to the next one: that counts all of it as its own.
+const KEPT_EACH: usize = 4 << 10;
+
 struct RowDelta {
     op: Op,
     table: TableId,
@@ -232,13 +235,21 @@ impl WriteSet {
         self.buffer(tree).into_iter().flat_map(SortedBuffer::iter_newest)
     }
 
-    /// Bytes allocated for changes; what is kept for later ones is not counted.
+    /// Bytes allocated for changes; what is kept for later ones is not counted. (A transaction of a few rows would be written out for
+    /// what one before it left.)
     #[inline]
     pub fn bytes(&self) -> usize {
         self.buffer_bytes
             + self.trees.bytes()
-            + self.rows.capacity() * size_of::<RowDelta>()
+            + self.rows.capacity().min(2 * self.rows.len()) * size_of::<RowDelta>()
             + self.counted.bytes()
+    }
+
+    /// Bytes allocated for lists, used or not.
+    fn lists(&self) -> usize {
+        self.trees.allocated()
+            + self.rows.capacity() * size_of::<RowDelta>()
+            + self.counted.allocated()
     }
 
     /// Number of versions, including superseded ones.
@@ -258,7 +269,7 @@ impl WriteSet {
         for buffer in self.trees.drain() {
             let memory = buffer.into_memory();
             let bytes = self.spare_bytes + memory.capacity();
-            if memory.capacity() > 0 && bytes <= most {
+            if (1..=KEPT_EACH).contains(&memory.capacity()) && bytes <= most {
                 self.spare_bytes = bytes;
                 self.spare.push(memory);
             }
@@ -272,7 +283,7 @@ impl WriteSet {
         if self.spare_bytes > most {
             (self.spare, self.spare_bytes) = (Vec::new(), 0);
         }
-        if self.bytes() > most {
+        if self.lists() > most {
             let (spare, spare_bytes) = (std::mem::take(&mut self.spare), self.spare_bytes);
             *self = WriteSet { spare, spare_bytes, ..WriteSet::default() };
         }
@@ -293,7 +304,10 @@ impl WriteSet {
 
     /// Bytes allocated, those kept for later changes included.
     pub fn kept_bytes(&self) -> usize {
-        self.bytes() + self.spare_bytes + self.spare.capacity() * size_of::<Vec<u8>>()
+        self.buffer_bytes
+            + self.lists()
+            + self.spare_bytes
+            + self.spare.capacity() * size_of::<Vec<u8>>()
     }
 }
 
@@ -450,11 +464,31 @@ mod tests {
         assert_eq!(now(&w, &7u32.to_be_bytes()), None);
     }
 
+    /// Else each of them would be written out.
+    #[test]
+    fn what_a_transaction_of_many_trees_left_is_not_counted_for_one_of_a_few() {
+        let of = |n: u32| TreeId { table: TableId(n), index: 1 };
+        let mut old = WriteSet::new();
+        for n in 0..3_000 {
+            old.put(of(n), b"a", &[7; 100]);
+            old.add_rows(TableId(n), 1);
+        }
+        old.clear(2 << 20);
+        assert!(old.kept_bytes() > 500_000 && old.bytes() == 0, "{}", old.bytes());
+        let mut new = WriteSet::new();
+        new.reuse(old);
+        for n in 0..3 {
+            new.put(of(n), b"a", &[7; 100]);
+            new.add_rows(TableId(n), 1);
+        }
+        assert!((300..3 * KEPT_EACH).contains(&new.bytes()), "{}", new.bytes());
+    }
+
     #[test]
     fn another_transaction_uses_the_memory_of_a_cleared_set_and_sees_nothing_of_it() {
         let mut old = WriteSet::new();
         for n in 0..100u16 {
-            old.put(tree(n), b"a", &[7; 3000]);
+            old.put(tree(n), b"a", &[7; 1500]);
             old.add_rows(T, 1);
         }
         old.savepoint();
