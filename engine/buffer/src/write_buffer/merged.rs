@@ -17,7 +17,7 @@ const AHEAD: usize = 32;
 /// reaches, all have to be.
 const REACH: usize = 16;
 
-/// Lists of a shelf that are searched, at most in most cases.
+/// Room for so many lists of entries; a shelf seldom has more, the unsorted ones included.
 const MOST_RUNS: usize = 7;
 
 /// Copies from `shelf` the entries that the scan asks for, in its direction.
