@@ -184,16 +184,18 @@ fn attributes(
     Ok(())
 }
 
+/// Whole percent of `total`, cut off. Of integers: as floats 232 of 800 would be 28.999.
+fn percent(part: u64, total: u64) -> u64 {
+    let percent = (u128::from(part) * 100).checked_div(u128::from(total)).unwrap_or(0);
+    u64::try_from(percent).unwrap_or(u64::MAX)
+}
+
 fn row(summary: &Summary, overall: Option<&Class>, out: &mut dyn Write) -> io::Result<()> {
     let unit = summary.metric.unit();
     let base = base_units(unit);
     let v = |value: f64| if unit == Unit::Time { time(value / base) } else { short(value, 1024.0) };
     let Bucketed { p95, median, stddev } = bucketed(summary);
-    let percent = overall.map(|all| {
-        let total = all.sum(summary.metric);
-        let percent = if total == 0 { 0.0 } else { summary.sum as f64 / total as f64 * 100.0 };
-        format!("{:3}", percent as u64)
-    });
+    let percent = overall.map(|all| format!("{:3}", percent(summary.sum, all.sum(summary.metric))));
     write!(
         out,
         "# {:12} {}",
@@ -362,4 +364,17 @@ fn tables(class: &Class, out: &mut dyn Write) -> io::Result<()> {
         writeln!(out, "#    SHOW CREATE TABLE {of}`{name}`\\G")?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::percent;
+
+    #[test]
+    fn percents_are_cut_off_and_exact() {
+        assert_eq!(percent(232_000, 800_000), 29);
+        assert_eq!((percent(231_999, 800_000), percent(0, 7), percent(7, 7)), (28, 0, 100));
+        assert_eq!(percent(5, 0), 0, "nothing was logged at all");
+        assert_eq!(percent(u64::MAX, u64::MAX), 100);
+    }
 }
