@@ -24,12 +24,11 @@
 //!
 //! Tested by the unit tests below and by `tests/it`.
 
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
 use std::mem::size_of;
 use std::sync::Arc;
 
 use frond_run::Access;
+use hashbrown::HashTable;
 
 use crate::page_key::PageKey;
 use crate::stats::CacheStats;
@@ -45,6 +44,8 @@ const MAIN: usize = 1;
 /// Ghost slots to begin with; grows with the number of entries.
 const GHOST_MIN: usize = 64;
 
+/// One line of the processor's cache: a hit reads and changes nothing else here.
+#[repr(align(64))]
 struct Entry<V> {
     key: PageKey,
     hash: u64,
@@ -69,40 +70,10 @@ struct Queue {
     bytes: usize,
 }
 
-/// Passes an already mixed hash to the map.
-#[derive(Default)]
-struct Identity(u64);
-
-impl Hasher for Identity {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-    fn write(&mut self, _: &[u8]) {
-        unreachable!("only hashed keys are stored");
-    }
-    fn write_u64(&mut self, n: u64) {
-        self.0 = n;
-    }
-}
-
-/// A key with its hash.
-struct Hashed(PageKey, u64);
-
-impl PartialEq for Hashed {
-    #[inline]
-    fn eq(&self, other: &Hashed) -> bool {
-        self.0 == other.0
-    }
-}
-
-impl Eq for Hashed {}
-
-impl std::hash::Hash for Hashed {
-    #[inline]
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        // The lowest bits chose the shard and are equal here, so the map uses the others first.
-        state.write_u64(self.1.rotate_right(16));
-    }
+/// The lowest bits of a hash chose the shard and are equal here, so the map uses the others first.
+#[inline]
+fn in_shard(hash: u64) -> u64 {
+    hash.rotate_right(16)
 }
 
 pub enum Outcome<V> {
@@ -113,7 +84,8 @@ pub enum Outcome<V> {
 }
 
 pub struct Shard<V> {
-    map: HashMap<Hashed, u32, BuildHasherDefault<Identity>>,
+    /// Slots of the arena; keys and hashes are there. So the table is small, and a look-up reads one entry.
+    map: HashTable<u32>,
     entries: Vec<Entry<V>>,
     vacant: Vec<u32>,
     queues: [Queue; 2],
@@ -134,13 +106,12 @@ pub struct Shard<V> {
 impl<V: CacheWeight> Shard<V> {
     /// Memory of an entry beside its value. Arena, map and ghost double when they grow, so each is
     /// charged twice; `Arc`'s two counters are added.
-    pub const OVERHEAD: usize =
-        2 * (size_of::<Entry<V>>() + size_of::<(Hashed, u32)>() + 1 + 4 + 8 + 2) + 16;
+    pub const OVERHEAD: usize = 2 * (size_of::<Entry<V>>() + size_of::<u32>() + 1 + 4 + 8 + 2) + 16;
 
     pub fn new(limit: usize) -> Self {
         let empty = Queue { head: NIL, tail: NIL, bytes: 0 };
         Shard {
-            map: HashMap::default(),
+            map: HashTable::new(),
             entries: Vec::new(),
             vacant: Vec::new(),
             queues: [empty; 2],
@@ -159,8 +130,13 @@ impl<V: CacheWeight> Shard<V> {
     }
 
     #[inline]
+    fn find(&self, key: &PageKey, hash: u64) -> Option<u32> {
+        self.map.find(in_shard(hash), |at| self.entries[*at as usize].key == *key).copied()
+    }
+
+    #[inline]
     pub fn get(&mut self, key: &PageKey, hash: u64, access: Access) -> Option<Arc<V>> {
-        let Some(&at) = self.map.get(&Hashed(*key, hash)) else {
+        let Some(at) = self.find(key, hash) else {
             self.misses += 1;
             return None;
         };
@@ -178,8 +154,7 @@ impl<V: CacheWeight> Shard<V> {
         value: &Arc<V>,
         access: Access,
     ) -> (Outcome<V>, Vec<Arc<V>>) {
-        let hashed = Hashed(key, hash);
-        if let Some(&at) = self.map.get(&hashed) {
+        if let Some(at) = self.find(&key, hash) {
             let entry = &mut self.entries[at as usize];
             entry.touch(access);
             if let Some(resident) = &entry.value {
@@ -200,7 +175,7 @@ impl<V: CacheWeight> Shard<V> {
         self.ghost_hits += u64::from(known);
         let gone = self.shrink_to(self.limit - charge);
         let scan = matches!(access, Access::Seek | Access::Scan);
-        self.add(hashed, value, charge, scan, known);
+        self.add(key, hash, value, charge, scan, known);
         (Outcome::Offered, gone)
     }
 
@@ -212,17 +187,26 @@ impl<V: CacheWeight> Shard<V> {
 
     /// Adds a page that was just written, if there is room and nobody has read it yet.
     pub fn insert_new(&mut self, key: PageKey, hash: u64, value: &Arc<V>) {
-        let (hashed, bytes) = (Hashed(key, hash), value.memory_bytes());
-        if self.has_room(bytes) && !self.map.contains_key(&hashed) {
-            self.add(hashed, value, bytes + Self::OVERHEAD, true, false);
+        let bytes = value.memory_bytes();
+        if self.has_room(bytes) && self.find(&key, hash).is_none() {
+            self.add(key, hash, value, bytes + Self::OVERHEAD, true, false);
         }
     }
 
     /// Adds a page that is not there; the caller has made room.
-    fn add(&mut self, hashed: Hashed, value: &Arc<V>, charge: usize, scan: bool, known: bool) {
+    fn add(
+        &mut self,
+        key: PageKey,
+        hash: u64,
+        value: &Arc<V>,
+        charge: usize,
+        scan: bool,
+        known: bool,
+    ) {
+        assert!(self.find(&key, hash).is_none(), "a page is entered once (H2)");
         let entry = Entry {
-            key: hashed.0,
-            hash: hashed.1,
+            key,
+            hash,
             value: Some(Arc::clone(value)),
             charge,
             prev: NIL,
@@ -242,8 +226,8 @@ impl<V: CacheWeight> Shard<V> {
                 (self.entries.len() - 1) as u32
             }
         };
-        let before = self.map.insert(hashed, at);
-        assert!(before.is_none(), "a page is entered once (H2)");
+        let entries = &self.entries;
+        self.map.insert_unique(in_shard(hash), at, |at| in_shard(entries[*at as usize].hash));
         self.push(at, if known { MAIN } else { SMALL });
         self.bytes += charge;
         assert!(self.bytes <= self.limit, "the caller has seen to the room (H1)");
@@ -256,15 +240,23 @@ impl<V: CacheWeight> Shard<V> {
     }
 
     pub fn remove(&mut self, key: &PageKey, hash: u64) -> Option<Arc<V>> {
-        let at = self.map.remove(&Hashed(*key, hash))?;
+        let at = self.forget(key, hash)?;
         self.take_out(at)
+    }
+
+    /// Takes a key out of the map.
+    fn forget(&mut self, key: &PageKey, hash: u64) -> Option<u32> {
+        let entries = &self.entries;
+        let named = |at: &u32| entries[*at as usize].key == *key;
+        Some(self.map.find_entry(in_shard(hash), named).ok()?.remove().0)
     }
 
     /// Drops all entries whose key `matches`.
     pub fn remove_if(&mut self, matches: impl Fn(&PageKey) -> bool) -> Vec<Arc<V>> {
         let mut found = Vec::new();
-        self.map.retain(|hashed, at| {
-            let matched = matches(&hashed.0);
+        let entries = &self.entries;
+        self.map.retain(|at| {
+            let matched = matches(&entries[*at as usize].key);
             if matched {
                 found.push(*at);
             }
@@ -345,8 +337,8 @@ impl<V: CacheWeight> Shard<V> {
                     let slot = Self::ghost_slot(entry.hash, self.shadow.len());
                     self.shadow[slot] = Self::shadow_tag(entry.hash);
                 }
-                let hashed = Hashed(entry.key, entry.hash);
-                let named = self.map.remove(&hashed);
+                let (key, hash) = (entry.key, entry.hash);
+                let named = self.forget(&key, hash);
                 assert_eq!(named, Some(at), "the map names every entry (H2)");
                 gone.extend(self.take_out(at));
                 self.evicted += 1;
@@ -461,7 +453,7 @@ mod tests {
                 while at != NIL {
                     let e = &self.entries[at as usize];
                     assert_eq!((e.prev, e.queue as usize), (prev, q));
-                    assert_eq!(self.map.get(&Hashed(e.key, e.hash)), Some(&at));
+                    assert_eq!(self.find(&e.key, e.hash), Some(at));
                     let value = e.value.as_ref().unwrap();
                     assert_eq!(e.charge, value.memory_bytes() + Self::OVERHEAD);
                     queue_bytes += e.charge;

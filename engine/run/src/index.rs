@@ -19,6 +19,7 @@ use frond_base::{
 
 use crate::filter::{self, Filter};
 use crate::format::MAX_KEY;
+use crate::interpolation::count_below;
 use crate::meta::RunMeta;
 
 /// In memory a fence is kept whole unless that takes much more than it does in the tail: its length
@@ -228,7 +229,7 @@ impl RunIndex {
     pub fn page_for_seek(&self, key: &[u8]) -> u32 {
         let head = key_head(key);
         // Fences that are not above `key`; where heads are equal, keys are compared.
-        let mut from = self.heads.partition_point(|h| *h < head);
+        let mut from = count_below(&self.heads, head);
         let mut to = from;
         if self.heads.get(from) == Some(&head) {
             to += self.heads[from..].partition_point(|h| *h == head);

@@ -31,6 +31,7 @@ mod encode;
 mod filter;
 mod format;
 mod index;
+mod interpolation;
 mod job;
 mod layout;
 mod merge;
