@@ -12,7 +12,9 @@ Rules
  5. An assert that names an invariant (`"W1: ..."`, `"... (W1)"`) names one that is defined.
  6. A folder of modules has its own file inside, `mod.rs`; no `x.rs` beside `x/`.
  7. What a document says is in a file is there: `Type::name` (`FILE`).
- 8. Files of a crate do not name each other in a circle (`circles.py` says what it sees, and has the exceptions).
+ 8. Each stage of the tests has a budget, and all together are within the limits of `scripts/test.sh`: with the build
+    and without.
+ 9. Files of a crate do not name each other in a circle (`circles.py` says what it sees, and has the exceptions).
 
 It reads what git knows, a second for all of it. Tested by `--self-test`, which breaks each rule once.
 """
@@ -46,6 +48,8 @@ BLANK = re.compile(COMMENT + "$")
 PLAIN_NUMBER = re.compile(COMMENT + r"(?:- )?\d+[.)] ")
 PLAIN_REFERENCE = re.compile(r"\b[Ii]nvariants? \(?\d")
 NAMED = re.compile(r"\"(?:([A-Z]{1,4}\d): |[^\"]*\(([A-Z]{1,4}\d)\)\")")
+BUDGET = re.compile(r"^# CPU budget: (\d+) s", re.MULTILINE)
+LIMIT = re.compile(r"^(BUILD|TEST)_MINUTES=(\d+)$", re.MULTILINE)
 
 Finding = tuple[str, int, str]
 
@@ -107,6 +111,28 @@ def misplaced_names(root: Path, text: str) -> list[tuple[int, str]]:
     return found
 
 
+def budgets(root: Path) -> list[Finding]:
+    """Stages without a budget, and sums above the limits."""
+    found: list[Finding] = []
+    sums = {"BUILD": 0, "TEST": 0}
+    for stage in sorted((root / "scripts/stages").glob("*.sh")):
+        budget = BUDGET.search(stage.read_text())
+        if not budget:
+            found.append((str(stage.relative_to(root)), 1, "states no CPU budget"))
+            continue
+        sums["BUILD"] += int(budget[1])
+        # Stages before 10 build.
+        sums["TEST"] += int(budget[1]) if not stage.name.startswith("0") else 0
+    runner = root / "scripts/test.sh"
+    limits = {name: 60 * int(minutes) for name, minutes in LIMIT.findall(runner.read_text())} if runner.exists() else {}
+    if runner.exists() and limits.keys() != sums.keys():
+        found.append(("scripts/test.sh", 1, "a limit of the stages is not stated"))
+    for name, limit in limits.items():
+        if sums[name] > limit:
+            found.append(("scripts/test.sh", 1, f"budgets sum to {sums[name]} s, {name}_MINUTES is {limit} s"))
+    return found
+
+
 def findings(root: Path) -> list[Finding]:
     found: list[Finding] = []
     homes: dict[str, set[str]] = defaultdict(set)
@@ -153,6 +179,7 @@ def findings(root: Path) -> list[Finding]:
             found += [(file, 1, f"invariants {prefix} belong to {first}") for file in rest]
     found += [(name, number, f"no header defines {id_}") for id_, name, number in named if id_ not in ids]
     found += [(name, 1, what) for name, what in circles(rust)]
+    found += budgets(root)
     return sorted(set(found))
 
 
@@ -168,6 +195,10 @@ def self_test() -> None:
         "d.rs": "//! Invariants (of d):\n//!\n//! - V1. Elsewhere.\n//! - 2. No id.\n//!\n//! 1. A step.\n",
         "e.py": "'''Text.\n\nInvariants\n 1. No id.\n\n 1. A step.\n'''\n",
         "b.rs": '//! - W2. Elsewhere.\nfn f() {\n    assert!(true, "Q7: no such");\n}\n',
+        "scripts/test.sh": "BUILD_MINUTES=4\nTEST_MINUTES=2\n",
+        "scripts/stages/05-build.sh": "# CPU budget: 119 s\n",
+        "scripts/stages/20-test.sh": "# CPU budget: 121 s, of them 10 s at most for one\n",
+        "scripts/stages/30-more.sh": "# Budget: none.\n",
         # The circle runs through a re-export. No circles: what tests, comments and strings name, and what a folder
         # hands on.
         "engine/x/src/lib.rs": "mod ring;\nmod line;\npub use ring::{first::First, Second};\n",
@@ -191,6 +222,7 @@ def self_test() -> None:
     wanted = ["longer", "still to do", "nowhere", "has no `f`"]
     wanted += ["W1 is defined twice", "W belong", "V1 is defined twice", "V belong"]
     wanted += ["without an id"] * 3 + ["by a plain number", "Q7", "as mod.rs"]
+    wanted += ["states no CPU", "sum to 121 s, TEST_"]
     wanted.append("engine/x/src/ring/first.rs -> engine/x/src/ring/second.rs, engine/x/src/ring/second.rs -> ")
     missed = [word for word in wanted if not any(word in what for what in said)]
     assert not missed and len(said) == len(wanted), (missed, said)

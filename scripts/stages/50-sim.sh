@@ -5,7 +5,7 @@
 # SIM_IMAGES (default 80000) is the number of crash images recovered, SIM_FIRST the first seed, HISTORY_SEED that of the
 # histories: without them the day decides, so that runs add up.
 #
-# CPU budget: 220 s
+# CPU budget: 205 s
 
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 1
