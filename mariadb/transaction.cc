@@ -229,7 +229,7 @@ int Frond_session::commit() {
     else
         of_scratch = commit_scratch();
     drop_temporary_tables();
-    // What others see is committed, and perhaps in the binary log: then the warning of commit_scratch() has to do.
+    // If the shared part wrote anything, it is committed, perhaps in the binary log: then a failure of the scratch part can only be logged.
     return wrote_shared ? error : of_scratch;
 }
 
@@ -275,7 +275,7 @@ void Frond_session::drop_temporary_tables() {
     dropped_.clear();
 }
 
-// What began later than the place is undone as a whole.
+// `NONE`: that transaction had not begun. Rolling back to such a place rolls it back completely.
 Frond_session::Place Frond_session::place() {
     return {transaction_ ? frond_txn_savepoint(transaction_) : Place::NONE,
             scratch_.txn ? frond_txn_savepoint(scratch_.txn) : Place::NONE};

@@ -239,7 +239,7 @@ static int commit_by_xid(handlerton *, XID *xid) { return end_by_xid(xid, true);
 static int rollback_by_xid(handlerton *, XID *xid) { return end_by_xid(xid, false); }
 
 // The binary log was rotated, and the server asks when it may forget the commits in the old file: when they are durable
-// here. If the log cannot be synced, that is never told in this run of the server.
+// here. If the sync fails, the server is never answered and keeps the old file until it restarts.
 static void commit_checkpoint_request(void *cookie) {
     frond_crash_point("before_checkpoint");
     if (frond_database && frond_sync(frond_database)) {

@@ -2,12 +2,15 @@
 #
 # The long tests: fresh seeds, round after round, until the time is over. `make soak` runs this.
 #
-#   HOURS=8 scripts/soak.sh [PART...]    parts: mtr mtr-replication mtr-small sqllogic sim fuzz differential
-#                                        isolation xa kill9 alter kill9-binlog kill9-replica kill foreign
+#   HOURS=8 scripts/soak.sh [PART...]    parts: mtr mtr-replication mtr-small mtr-leaves sqllogic sim history serializable
+#                                        fuzz fuzz-toolkit differential isolation xa load kill9 alter kill9-binlog
+#                                        foreign backup backups kill9-replica kill
 #
 # mtr (MariaDB's suites with the tests that they call big), mtr-replication (its suites about replication, an hour),
-# mtr-small (the suites with 8 MiB of cache and pages of 4 KiB) and sqllogic run once, the others in every round, each for a few minutes. fuzz gives each target of
-# fuzz/ FUZZ_SECONDS of a processor (default 60). A part that began before the end is finished. Each is a stage of `make test` with
+# mtr-small (the suites with 8 MiB of cache and pages of 4 KiB), mtr-leaves (the suites and our SQL tests with leaves of
+# 16 KiB) and sqllogic run once, the others in every round, each for a few minutes. fuzz gives each target of fuzz/
+# FUZZ_SECONDS of a processor (default 60), fuzz-toolkit each test of the toolkit's parsers FUZZ_ROUNDS inputs (10000).
+# A part that began before the end is finished. Each but backups, which is `make backups`, is a stage of `make test` with
 # larger numbers, so a failure is repeated with the line that is printed with it.
 #
 # SLT_DIR is a directory of sqllogictest files (*.test), for instance the test/ of a checkout of SQLite's
@@ -61,7 +64,7 @@ WANTED=("$@")
 rm -rf "$LOGS"
 mkdir -p "$LOGS"
 make --no-print-directory plugin >"$LOGS/build.log" 2>&1 || die "the plugin is not built" "see $LOGS/build.log"
-cargo build --quiet --release -p frond-sim || die "the simulator is not built"
+cargo build --quiet --release -p frond-sim -p frond-cli || die "the simulator and the tool are not built"
 
 END=$(awk -v now="$SECONDS" -v hours="$HOURS" 'BEGIN { print int(now + hours * 3600) }')
 [[ -n ${SLT_DIR:-} ]] || say "soak: SLT_DIR is not set, so sqllogic runs its own small file only"
@@ -71,15 +74,23 @@ part mtr scripts/mtr.sh --big --minutes 90 named foreign storage_engine iuds fun
 part mtr-replication scripts/mtr.sh --minutes 150 replication
 part mtr-small scripts/mtr.sh --minutes 60 storage_engine iuds funcs -- --mysqld=--loose-frond-cache-size=8M \
     --mysqld=--loose-frond-default-page-size=4096
+# A scan of such leaves prefetches nothing, which the test that is left out expects.
+part mtr-leaves FROND_LEAF_BYTES=16384 scripts/mtr.sh --minutes 60 frond storage_engine iuds funcs -- \
+    --skip-test=handler_statistics
 while [[ $SECONDS -lt $END ]]; do
     seed=$(fresh)
     part sim target/release/frond-sim --first "$seed" --images "${SIM_IMAGES:-500000}" --jobs 2
+    part history target/release/frond-history --seed "$seed" --seconds "${HISTORY_SECONDS:-60}" --transactions 1000000
+    part serializable target/release/frond-history --seed "$seed" --seconds "${HISTORY_SECONDS:-60}" \
+        --transactions 1000000 --serializable
     part fuzz FROND_FUZZ_SEED="$seed" scripts/fuzz.sh "${FUZZ_SECONDS:-60}"
+    part fuzz-toolkit FROND_FUZZ_SEED="$seed" scripts/fuzz.sh toolkit "${FUZZ_ROUNDS:-10000}"
     part differential SEED="$seed" DIFFERENTIAL_STATEMENTS="${DIFFERENTIAL_STATEMENTS:-300000}" \
         DIFFERENTIAL_SECONDS=3600 scripts/stages/70-differential.sh
     part isolation SEED="$seed" ISOLATION_SECONDS="${ISOLATION_SECONDS:-180}" \
         ISOLATION_SERIALIZABLE="${ISOLATION_SERIALIZABLE:-100000}" scripts/stages/75-isolation.sh
     part xa SEED="$seed" XA_EPISODES="${XA_EPISODES:-400}" scripts/stages/78-xa.sh
+    part load SEED="$seed" LOAD_ROUNDS="${LOAD_ROUNDS:-300}" LOAD_KILLS="${LOAD_KILLS:-100}" scripts/stages/79-load.sh
     part kill9 SEED="$seed" KILL9_CYCLES="${KILL9_CYCLES:-100}" KILL9_SECONDS="${KILL9_SECONDS:-400}" \
         scripts/stages/80-kill9.sh
     part alter SEED="$seed" ALTER_SECONDS="${ALTER_SECONDS:-300}" ALTER_KILLS="${ALTER_KILLS:-200}" \
@@ -88,13 +99,15 @@ while [[ $SECONDS -lt $END ]]; do
         KILL9_BINLOG_SECONDS="${KILL9_BINLOG_SECONDS:-2400}" scripts/stages/82-kill9-binlog.sh
     part foreign SEED="$seed" FOREIGN_SECONDS="${FOREIGN_SECONDS:-60}" FOREIGN_KILLS="${FOREIGN_KILLS:-60}" \
         scripts/stages/77-foreign.sh
+    part backup SEED="$seed" BACKUPS="${BACKUPS:-60}" scripts/stages/83-backup.sh
+    part backups /usr/bin/python3 -B tests/sql/backup_soak.py --backups "${BACKUPS:-60}" --kills "${KILLS:-20}" --seed "$seed"
     part kill9-replica SEED="$seed" KILL9_REPLICA_CYCLES="${KILL9_REPLICA_CYCLES:-60}" KILL9_REPLICA_FRESH=20 KILL9_REPLICA_PRIMARY=10 \
         KILL9_REPLICA_SECONDS="${KILL9_REPLICA_SECONDS:-1800}" scripts/stages/84-kill9-replica.sh
     part kill SEED="$seed" KILL_SECONDS="${KILL_SECONDS:-120}" scripts/stages/76-bad-input.sh
     [[ $((PASSED + FAILED)) -gt 0 ]] || die "no part has one of these names: ${WANTED[*]}"
     ROUND=$((ROUND + 1))
     # Parts that run once are no reason to go on.
-    [[ ${#WANTED[@]} -eq 0 || " ${WANTED[*]} " =~ \ (sim|fuzz|differential|isolation|xa|kill9|alter|kill9-binlog|kill9-replica|kill|foreign)\  ]] || break
+    [[ ${#WANTED[@]} -eq 0 || " ${WANTED[*]} " =~ \ (sim|history|serializable|fuzz|fuzz-toolkit|differential|isolation|xa|load|kill9|alter|kill9-binlog|foreign|backup|backups|kill9-replica|kill)\  ]] || break
 done
 
 [[ ${#FAILURES[@]} -eq 0 ]] || printf 'FAILED %s\n' "${FAILURES[@]}"

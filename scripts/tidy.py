@@ -6,13 +6,16 @@ Rules
  2. No note says that something is still to do.
  3. A path in backquotes, in comments and documents, exists: from the root, from the file's folder or one above
     it, or from the `src` of one above it. What tests run with other tools' trees, and what may lie beside the
-    checkout, is no path of ours (`FOREIGN`).
+    checkout, is no path of ours (`FOREIGN`). What a document links to exists, too.
  4. The id of an invariant (`//! - W1. ...`, ` * W1. ...`, `// Invariant W1: ...`) is defined once, and its prefix
     belongs to one file. A list under a line "Invariants" has ids and no plain numbers, and so have references.
- 5. An assert that names an invariant (`"W1: ..."`, `"... (W1)"`) names one that is defined.
+ 5. Invariants in the messages of assert, panic, unreachable and expect are defined; elsewhere in Rust those in texts as
+    `"W1: ..."` and `"... (W1)"`.
  6. A folder of modules has its own file inside, `mod.rs`; no `x.rs` beside `x/`.
  7. What a document says is in a file is there: `Type::name` (`FILE`).
- 8. Files of a crate do not name each other in a circle (`circles.py` says what it sees, and has the exceptions).
+ 8. Each stage of the tests has a budget, and all together are within the limits of `scripts/test.sh`: with the build
+    and without.
+ 9. Files of a crate do not name each other in a circle (`circles.py` says what it sees, and has the exceptions).
 
 It reads what git knows, a second for all of it. Tested by `--self-test`, which breaks each rule once.
 """
@@ -45,7 +48,17 @@ INVARIANTS = re.compile(COMMENT + r"(?:# )?Invariants(?:\b.*:)?$")
 BLANK = re.compile(COMMENT + "$")
 PLAIN_NUMBER = re.compile(COMMENT + r"(?:- )?\d+[.)] ")
 PLAIN_REFERENCE = re.compile(r"\b[Ii]nvariants? \(?\d")
-NAMED = re.compile(r"\"(?:([A-Z]{1,4}\d): |[^\"]*\(([A-Z]{1,4}\d)\)\")")
+LINK = re.compile(r"\]\(([^)\s#:]+)(?:#[^)\s]*)?\)")
+# Calls with a message, and the number of arguments before it.
+CALL = re.compile(r"\b(?:debug_)?(assert|assert_eq|assert_ne|panic|unreachable)!\(|\.(expect)\(")
+BEFORE_MESSAGE = {"assert": 1, "assert_eq": 2, "assert_ne": 2, "panic": 0, "unreachable": 0, "expect": 0}
+TOKEN = re.compile(r"""r#"[\s\S]*?"#|"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.[^']*)'|//[^\n]*|[()\[\]{},]""")
+IN_MESSAGE = re.compile(rf"\b{ID}\b")
+# What looks like an id and is none.
+WORDS = {"LZ4", "MD5", "SHA1", "UTF8"}
+NAMED = re.compile(r"\"(?:([A-Z]{1,4}\d{1,2}): |[^\"]*\(([A-Z]{1,4}\d{1,2})\)\")")
+BUDGET = re.compile(r"^# CPU budget: (\d+) s", re.MULTILINE)
+LIMIT = re.compile(r"^(BUILD|TEST)_MINUTES=(\d+)$", re.MULTILINE)
 
 Finding = tuple[str, int, str]
 
@@ -107,6 +120,45 @@ def misplaced_names(root: Path, text: str) -> list[tuple[int, str]]:
     return found
 
 
+def budgets(root: Path) -> list[Finding]:
+    """Stages without a budget, and sums above the limits."""
+    found: list[Finding] = []
+    sums = {"BUILD": 0, "TEST": 0}
+    for stage in sorted((root / "scripts/stages").glob("*.sh")):
+        budget = BUDGET.search(stage.read_text())
+        if not budget:
+            found.append((str(stage.relative_to(root)), 1, "states no CPU budget"))
+            continue
+        sums["BUILD"] += int(budget[1])
+        # Stages before 10 build.
+        sums["TEST"] += int(budget[1]) if not stage.name.startswith("0") else 0
+    runner = root / "scripts/test.sh"
+    limits = {name: 60 * int(minutes) for name, minutes in LIMIT.findall(runner.read_text())} if runner.exists() else {}
+    if runner.exists() and limits.keys() != sums.keys():
+        found.append(("scripts/test.sh", 1, "a limit of the stages is not stated"))
+    for name, limit in limits.items():
+        if sums[name] > limit:
+            found.append(("scripts/test.sh", 1, f"budgets sum to {sums[name]} s, {name}_MINUTES is {limit} s"))
+    return found
+
+
+def ids_in_messages(text: str) -> list[tuple[int, str]]:
+    """Ids in the messages of asserts and the like, with the lines on which the messages begin."""
+    found: list[tuple[int, str]] = []
+    for call in CALL.finditer(text):
+        depth, commas, at = 1, 0, call.end()
+        while depth and (token := TOKEN.search(text, at)):
+            at = token.end()
+            first = token[0][0]
+            depth += (first in "([{") - (first in ")]}")
+            commas += first == "," and depth == 1
+            if first == '"' and commas >= BEFORE_MESSAGE[call[1] or call[2]]:
+                line = text.count("\n", 0, token.start()) + 1
+                ids = (id_[0] for id_ in IN_MESSAGE.finditer(token[0]))
+                found += [(line, id_) for id_ in ids if id_ not in WORDS]
+    return found
+
+
 def findings(root: Path) -> list[Finding]:
     found: list[Finding] = []
     homes: dict[str, set[str]] = defaultdict(set)
@@ -118,9 +170,13 @@ def findings(root: Path) -> list[Finding]:
         text = path.read_text(errors="replace")
         if path.suffix == ".rs":
             rust[name] = text
+            named += [(id_, name, number) for number, id_ in ids_in_messages(text)]
         lines = text.splitlines()
         if path.suffix == ".md":
             found += [(name, number, what) for number, what in misplaced_names(root, text)]
+            for link in LINK.finditer(text):
+                if not (path.parent / link[1]).exists():
+                    found.append((name, text.count("\n", 0, link.start()) + 1, f"links to {link[1]}, which does not exist"))
         if path.suffix in CODE and len(lines) > MOST_LINES:
             found.append((name, len(lines), f"longer than {MOST_LINES} lines"))
         if is_code(path):
@@ -143,8 +199,7 @@ def findings(root: Path) -> list[Finding]:
                 continue
             if number == 1 and path.with_suffix("").is_dir() and path.parent.name != "tests":
                 found.append((name, 1, f"belongs into {path.stem}/ as mod.rs"))
-            if use := NAMED.search(line):
-                named.append((use[1] or use[2], name, number))
+            named += [(use[1] or use[2], name, number) for use in NAMED.finditer(line)]
     for id_, places in ids.items():
         found += [(*place, f"invariant {id_} is defined twice") for place in places[1:]]
     for prefix, files in homes.items():
@@ -153,6 +208,7 @@ def findings(root: Path) -> list[Finding]:
             found += [(file, 1, f"invariants {prefix} belong to {first}") for file in rest]
     found += [(name, number, f"no header defines {id_}") for id_, name, number in named if id_ not in ids]
     found += [(name, 1, what) for name, what in circles(rust)]
+    found += budgets(root)
     return sorted(set(found))
 
 
@@ -161,6 +217,7 @@ def self_test() -> None:
         "long.py": "pass\n" * 601,
         "later.rs": "// TO" + "DO: more\n",
         "path.md": "See `docs/" + "nowhere.md`, or `../beside" + "/the/checkout`.\n",
+        "link.md": "[here](path.md#part), [there](else" + "where.md), [web](https://a.b/c.md).\n",
         "name.md": "`B::f` (`engine/" + "x/src/line/mod.rs`), `Base`\n(`engine/" + "x/src/line/mod.rs`, once).\n",
         "a.rs": "//! - W1. Once.\n//! - W1. Twice.\n/// W1. Named.\n",
         "c.h": "/* Invariants\n *  1. No id. */\n\n/* Steps\n *  1. One. */\n// Invariant V1: once, "
@@ -168,6 +225,12 @@ def self_test() -> None:
         "d.rs": "//! Invariants (of d):\n//!\n//! - V1. Elsewhere.\n//! - 2. No id.\n//!\n//! 1. A step.\n",
         "e.py": "'''Text.\n\nInvariants\n 1. No id.\n\n 1. A step.\n'''\n",
         "b.rs": '//! - W2. Elsewhere.\nfn f() {\n    assert!(true, "Q7: no such");\n}\n',
+        # The first argument of assert is no message, and LZ4 no invariant.
+        "g.rs": 'fn g() {\n    assert!(is("Q1"), "(W1), Q8 {}",\n        "of LZ4 and Q9");\n    x().expect("W1, Q10");\n}\n',
+        "scripts/test.sh": "BUILD_MINUTES=4\nTEST_MINUTES=2\n",
+        "scripts/stages/05-build.sh": "# CPU budget: 119 s\n",
+        "scripts/stages/20-test.sh": "# CPU budget: 121 s, of them 10 s at most for one\n",
+        "scripts/stages/30-more.sh": "# Budget: none.\n",
         # The circle runs through a re-export. No circles: what tests, comments and strings name, and what a folder
         # hands on.
         "engine/x/src/lib.rs": "mod ring;\nmod line;\npub use ring::{first::First, Second};\n",
@@ -190,7 +253,9 @@ def self_test() -> None:
         said = [what for _, _, what in findings(root)]
     wanted = ["longer", "still to do", "nowhere", "has no `f`"]
     wanted += ["W1 is defined twice", "W belong", "V1 is defined twice", "V belong"]
-    wanted += ["without an id"] * 3 + ["by a plain number", "Q7", "as mod.rs"]
+    wanted += ["without an id"] * 3 + ["by a plain number", "as mod.rs", "elsewhere.md"]
+    wanted += ["Q7", "Q8", "Q9", "Q10"]
+    wanted += ["states no CPU", "sum to 121 s, TEST_"]
     wanted.append("engine/x/src/ring/first.rs -> engine/x/src/ring/second.rs, engine/x/src/ring/second.rs -> ")
     missed = [word for word in wanted if not any(word in what for what in said)]
     assert not missed and len(said) == len(wanted), (missed, said)

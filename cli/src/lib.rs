@@ -12,10 +12,10 @@
 //! exporter/  counters of a running server for Prometheus
 //! top/       a server in a terminal, second by second, through `frond_top`
 //! doctor/    what is wrong with a server and its machine, through `frond_doctor`
-//! server_args.rs  the same with a port, for commands that connect to one server
 //! backup/    copies of a running server
 //! manual.rs  man pages and shell completions
 //! connection.rs  where a running server is, and who asks
+//! server_args.rs  connection.rs plus a port, for commands that connect to one server
 //! bench/     iibench on the embedded engine; codec, allocator and buffer alone; the device
 //! ```
 //!

@@ -2,7 +2,7 @@
 #
 # Installs what is missing; each further stage relies on it.
 #
-# CPU budget: 20 s
+# CPU budget: 10 s
 
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."

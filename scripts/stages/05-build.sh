@@ -2,7 +2,7 @@
 #
 # Builds what the other stages run, by their own commands, so that their cost is that of the tests.
 #
-# CPU budget: 1200 s
+# CPU budget: 915 s
 
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 1

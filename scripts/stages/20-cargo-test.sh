@@ -2,7 +2,7 @@
 #
 # Every Rust test of the workspace, summed over the test binaries; and what each package's tests cost.
 #
-# CPU budget: 350 s
+# CPU budget: 440 s
 #
 # At most 240 s of it are those of `frond digest` (the packages in DIGEST). FROND_FUZZ_SECONDS=1 is each target of
 # fuzz/; the day is its seed.

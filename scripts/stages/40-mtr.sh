@@ -4,7 +4,7 @@
 #
 # What costs most runs in `make soak` only: the tests that the suites call big.
 #
-# CPU budget: 480 s
+# CPU budget: 325 s
 
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."

@@ -2,7 +2,7 @@
 #
 # The tool: a benchmark leaves a database, check, stat, dump and log read it.
 #
-# CPU budget: 15 s
+# CPU budget: 13 s
 
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 1

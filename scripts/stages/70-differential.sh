@@ -11,7 +11,7 @@
 # SCHEDULES is how many schedules are run (default 400; they cost about 20 s of one processor); SCHEDULE=N with SEED=N
 # repeats one of them.
 #
-# CPU budget: 150 s
+# CPU budget: 115 s
 
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 1

@@ -7,7 +7,7 @@
 # ISOLATION_SECONDS (default 9) for each level; at the serializable ones until ISOLATION_SERIALIZABLE transactions
 # (default 0) have committed, if that takes longer.
 #
-# CPU budget: 75 s
+# CPU budget: 85 s
 
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 1

@@ -5,7 +5,7 @@
 # SEED=N repeats the statements that are killed, though not the moments. Input beyond limits of keys, rows and
 # locks is in the mtr test frond.limits.
 #
-# CPU budget: 50 s
+# CPU budget: 55 s
 
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 1

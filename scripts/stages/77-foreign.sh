@@ -4,7 +4,7 @@
 #
 # SEED=N repeats the statements. FOREIGN_SECONDS and FOREIGN_KILLS make it longer.
 #
-# CPU budget: 30 s
+# CPU budget: 10 s
 
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."

@@ -5,7 +5,7 @@
 #
 # SEED=N repeats the histories; XA_EPISODES is how many there are with the binary log, and without it (default 20).
 #
-# CPU budget: 25 s
+# CPU budget: 15 s
 
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 1

@@ -5,7 +5,7 @@
 #
 # SEED=N repeats the statements. LOAD_ROUNDS and LOAD_KILLS make it longer.
 #
-# CPU budget: 40 s
+# CPU budget: 45 s
 
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."

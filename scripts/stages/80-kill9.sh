@@ -5,7 +5,7 @@
 # SEED=N repeats the clients' statements and the moments of the kills. KILL9_LOG_MIB bounds how much log
 # the last recovery has to replay (0: leave it out).
 #
-# CPU budget: 80 s
+# CPU budget: 70 s
 
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."

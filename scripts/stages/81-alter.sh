@@ -4,7 +4,7 @@
 #
 # SEED=N repeats the statements. ALTER_SECONDS and ALTER_KILLS make it longer.
 #
-# CPU budget: 60 s
+# CPU budget: 45 s
 
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."

@@ -3,7 +3,7 @@
 # kill -9 of a server with the binary log on, also between the steps of a commit: afterwards the binary log, replayed
 # elsewhere, gives the same tables.
 #
-# CPU budget: 60 s
+# CPU budget: 45 s
 #
 # SEED=N repeats the clients' statements and the moments of the kills.
 

@@ -2,7 +2,7 @@
 #
 # Backups of servers under load, restored and compared with the binary log; damage, full disk, kill -9, wrong requests.
 #
-# CPU budget: 80 s
+# CPU budget: 110 s
 #
 # BACKUPS=N makes N of them (20: fourteen of Frond alone, in chains of six, and a chain with InnoDB); SEED=N repeats the clients' statements.
 # `make backups` makes 50, beside a replica.

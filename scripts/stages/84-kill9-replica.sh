@@ -5,7 +5,7 @@
 #
 # SEED=N repeats the clients' statements and the moments of the kills.
 #
-# CPU budget: 60 s
+# CPU budget: 40 s
 
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."

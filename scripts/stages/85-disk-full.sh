@@ -4,7 +4,7 @@
 #
 # Needs root for mounting a small file system; without it the stage is skipped.
 #
-# CPU budget: 10 s
+# CPU budget: 8 s
 
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."

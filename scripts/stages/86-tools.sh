@@ -4,7 +4,7 @@
 # frond top in a terminal. frond locks --live where waits go through both engines. frond doctor on servers with faults.
 # Bad files and servers for all of them.
 #
-# CPU budget: 65 s
+# CPU budget: 40 s
 #
 # REPLAY_STATEMENTS=N (3000; `make replay`: 100 000); SEED=N repeats them.
 

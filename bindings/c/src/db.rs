@@ -1,6 +1,6 @@
 //! Opening, closing, settings and status of a database.
 
-use std::ffi::{c_char, c_int, c_void, CString};
+use std::ffi::{c_char, c_int, c_void, CString, OsString};
 use std::ptr;
 use std::sync::Arc;
 
@@ -52,6 +52,13 @@ fn durability(mode: u32) -> Result<Durability> {
     }
 }
 
+/// For tests: the environment's FROND_LEAF_BYTES replaces the size of a leaf, so that small tables have many.
+fn leaf_bytes(given: Option<OsString>, default: u64) -> Result<u64> {
+    let Some(text) = given else { return Ok(default) };
+    let number = text.to_str().and_then(|text| text.parse().ok());
+    number.ok_or_else(|| invalid("FROND_LEAF_BYTES is not a number of bytes"))
+}
+
 fn options(o: &frond_options) -> Result<Options> {
     let d = Options::default();
     Ok(Options {
@@ -68,6 +75,7 @@ fn options(o: &frond_options) -> Result<Options> {
         direct_io: o.direct_io != 0,
         read_only: o.read_only != 0,
         discard_damaged_tables: o.discard_damaged_tables != 0,
+        leaf_bytes: leaf_bytes(std::env::var_os("FROND_LEAF_BYTES"), d.leaf_bytes)?,
         open_files: o.open_files as usize,
         ..d
     })
@@ -257,5 +265,20 @@ pub unsafe extern "C" fn frond_free(p: *mut c_void) {
     if !p.is_null() {
         // SAFETY: A2, a string returned by frond_status_text, given up by the caller.
         drop(unsafe { CString::from_raw(p.cast()) });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tests_set_the_size_of_a_leaf_with_a_number() {
+        assert_eq!(leaf_bytes(None, 7).unwrap(), 7);
+        assert_eq!(leaf_bytes(Some("16384".into()), 7).unwrap(), 16384);
+        for wrong in ["", "16K", "-1"] {
+            let error = leaf_bytes(Some(wrong.into()), 7).unwrap_err();
+            assert!(error.to_string().contains("FROND_LEAF_BYTES"), "{error}");
+        }
     }
 }

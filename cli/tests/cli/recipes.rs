@@ -4,10 +4,13 @@ use std::fs;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::inputs::{event, Event, Pcap, SERVER};
+use crate::inputs::{digest, event, out, Event, Pcap, SERVER};
 use crate::programs::{bounded, has};
 
 const PAGE: &str = include_str!("../../../docs/digest.md");
+
+/// A class before and after the page's deploy.
+const RARE: &str = "select note from audit where id = 5";
 
 /// The commands of the page, in order.
 fn commands() -> Vec<&'static str> {
@@ -46,6 +49,12 @@ fn slow_logs(dir: &Path) {
                 ..Event::default()
             };
             event(&mut second, &Event { at: deploy + i * 2, ..report });
+        }
+        if i % 20 == 0 {
+            // So little of the time that a report keeps it only if it keeps all.
+            let rare = Event { thread: 8, sql: RARE, seconds: 0.01, ..Event::default() };
+            event(&mut first, &Event { at: deploy - 4000 + i, ..rare });
+            event(&mut second, &Event { at: deploy + i * 2, ..rare });
         }
     }
     for i in 0..100_i64 {
@@ -147,6 +156,15 @@ fn the_page_s_commands_do_what_it_says() {
         assert!(compared.contains("# Slower: 1"), "{compared}");
     }
     assert!(fs::read_to_string(dir.path().join("deploy.html")).unwrap().contains("slower"));
+    let before = fs::read_to_string(dir.path().join("before.json")).unwrap();
+    // Of the report before, every class is kept, and none that it has is called new.
+    assert!(before.contains("select note from audit"), "{before}");
+    let [before, after] =
+        ["before.json", "slow.log"].map(|f| dir.path().join(f).display().to_string());
+    let compared = out(&digest(&["--diff", &before, &after, "--until", "2026-02-01"]));
+    let new = compared.split("\n\n").find(|part| part.starts_with("# New: 1")).unwrap_or(&compared);
+    assert!(new.contains("SELECT sales") && !new.contains("SELECT audit"), "{compared}");
+    assert!(!compared.contains("leaves out"), "{compared}");
 }
 
 #[test]

@@ -19,7 +19,7 @@ pub struct ColumnPlace {
 pub struct RecordLayout {
     pub record_bytes: u32,
     pub columns: Vec<ColumnPlace>,
-    /// The values of the last columns, which records do not have: they follow the record (`coming.rs`).
+    /// The values of the last columns, which records do not have: they follow the record (`added_columns.rs`).
     pub(crate) defaults: Vec<u8>,
     /// Columns that records have.
     pub(crate) own: usize,

@@ -24,9 +24,9 @@
 //! `value.rs`, schemas in `schema_bytes.rs`. Tested by `tests/it`.
 #![forbid(unsafe_code)]
 
+mod added_columns;
 mod blobs;
 mod codec;
-mod coming;
 mod derive;
 mod entries;
 mod field;

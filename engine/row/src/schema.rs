@@ -127,7 +127,7 @@ pub struct Column {
     /// False: computed on reading; in indexes, but not in row values.
     pub stored: bool,
     /// Not stored yet, each row has its default: a column that is being added while an index of it is built
-    /// (`coming.rs`).
+    /// (`added_columns.rs`).
     pub coming: bool,
     pub default: DefaultValue,
 }

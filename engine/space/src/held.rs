@@ -34,7 +34,8 @@ impl Held {
         self.next_block
     }
 
-    /// Pins the blocks below `next_block`, too, as far as they still exist. Nothing names the others any more.
+    /// Pins the blocks below `next_block`, too, as far as they still exist. Blocks already freed are not pinned; no image or edit
+    /// refers to them.
     pub fn raise(&mut self, next_block: BlockId) {
         assert!(next_block >= self.next_block, "a pin lets go of blocks (PN1)");
         self.next_block = next_block;

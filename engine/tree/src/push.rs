@@ -157,9 +157,9 @@ impl Push {
     }
 
     /// Takes the pending slices of the edge into the planned node, and those of its neighbours that are due as
-    /// well: one run that was cut by child makes all of them due at once. So they share a sync and an edit,
-    /// which holds the node above with all its slices. Each child gets a run of its own: a run for all of them
-    /// would keep every page until the last leaf is merged.
+    /// well: one run that was cut by child makes all of them due at once. So they share one sync and one
+    /// edit of the node above. Each child gets a run of its own: a run for all of them would keep every page
+    /// until the last leaf is merged.
     pub fn flush(tree: &Arc<TreeInner>, plan: &Plan, snapshots: Vec<Seq>) -> Option<Push> {
         tree.taking(|view, state| {
             state.flushes.remove(&plan.node);

@@ -131,11 +131,13 @@ impl Slot {
             (false, _) => Outcome::Conflict { want, upgrade: held.is_some() },
             (true, Some(_)) => {
                 c.set_held(owner, want);
+                c.assert_alone(want);
                 c.waiting.iter().for_each(|w| w.owner.overtake());
                 Outcome::Upgraded
             }
             (true, None) => {
                 c.holders.push((owner, want));
+                c.assert_alone(want);
                 Outcome::Granted
             }
         }
@@ -274,6 +276,12 @@ impl Crowd {
         self.holders.iter().all(|h| h.0 == owner || h.1.goes_with(mode))
     }
 
+    /// Of LS2 what costs nothing to see: X goes with no other holder's mode.
+    fn assert_alone(&self, granted: LockMode) {
+        let alone = granted != LockMode::X || self.holders.len() == 1;
+        assert!(alone, "X is granted beside other holders (LS2)");
+    }
+
     /// Grants every waiting request that LS2 allows.
     fn grant(&mut self) {
         let mut i = 0;
@@ -294,6 +302,7 @@ impl Crowd {
             } else {
                 self.holders.push((w.owner.id, w.mode));
             }
+            self.assert_alone(w.mode);
             w.owner.tell(Park::Granted);
         }
     }

@@ -17,7 +17,7 @@ use frond_buffer::{Put, SortedBuffer};
 /// The number of an operation within its transaction, from 1. 0 is "before the first".
 pub type Op = Seq;
 
-/// The most memory that a tree leaves to the next one: that counts all of it as its own.
+/// Most memory that one tree's list may pass on to the next. The next tree is charged for all of it.
 const KEPT_EACH: usize = 4 << 10;
 
 struct RowDelta {

@@ -127,6 +127,9 @@ impl Wal {
     fn lead(&self, sync: bool) -> Result<()> {
         let Some(mut io) = self.io.try_lock() else { panic!("W3: two threads lead") };
         let io = &mut *io;
+        assert!(!io.failed, "W4: the log is written again after a failure");
+        // Until the round is done.
+        io.failed = true;
         let end = {
             let mut tail = self.tail.lock();
             std::mem::swap(&mut tail.buf, &mut io.buf);
@@ -142,6 +145,7 @@ impl Wal {
         if sync && self.durable() < end {
             self.sync_file(io, end)?;
         }
+        io.failed = false;
         Ok(())
     }
 

@@ -64,6 +64,8 @@ pub(crate) struct Io {
     pub segment: u32,
     pub buf: Vec<u8>,
     pub parts: Vec<Part>,
+    /// A round failed.
+    pub failed: bool,
     /// Counted here during a round, moved to the group at its end.
     pub counts: WalStatus,
 }
@@ -79,6 +81,6 @@ impl Io {
     /// Writing goes on in `file`, that of `segment`.
     pub fn new(file: Arc<dyn VfsFile>, segment: u32, buffer_bytes: usize) -> Io {
         let buf = Vec::with_capacity(buffer_bytes);
-        Io { file, segment, buf, parts: Vec::new(), counts: WalStatus::default() }
+        Io { file, segment, buf, parts: Vec::new(), failed: false, counts: WalStatus::default() }
     }
 }

@@ -13,8 +13,8 @@ const NARROWEST: usize = 8 << 10;
 const WIDEST: usize = 256 << 10;
 /// Bytes after which it is divided: dividing copies them, so they are in memory twice meanwhile.
 const MOST_BYTES: usize = 16 << 20;
-/// Within these bounds a shelf is divided when it has more than this fraction of the buffer's
-/// entries: with about this many shelves, they grow.
+/// Within these bounds a shelf is divided when it has more than 1/64 of the buffer's entries. So there
+/// are about 64 shelves, and these grow.
 const SHELVES: usize = 64;
 
 /// A base and its descent, to be joined without the latch.

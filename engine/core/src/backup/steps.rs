@@ -289,6 +289,9 @@ impl Core {
 
     fn break_pin(&self, backup: &mut Backup, why: &str) {
         self.let_go(backup);
+        let log_from = self.backups.log_from.load(Ordering::Relaxed);
+        let holds = log_from != NOTHING || !backup.tables.is_empty();
+        assert!(!holds, "a broken pin holds files or log (BP2)");
         backup.phase = Phase::Broken(why.to_string());
         self.backups.broken.fetch_add(1, Ordering::Relaxed);
         self.messages.say(1, &format!("the backup's pin is broken: {why}"));

@@ -105,7 +105,10 @@ impl Core {
             _ => e,
         })?;
         store.charge_map();
+        assert!(!table.is_still(), "an exported table got an image (MV1)");
         if !table.is_dropped() {
+            let durable = file.checkpoint_lsn();
+            assert!(durable >= lsn, "an image of {lsn} is noted, {durable} is durable (I1)");
             self.images.note(table.id(), lsn);
         }
         self.counters.images.fetch_add(1, Ordering::Relaxed);

@@ -27,10 +27,10 @@ pub(crate) enum Loading {
 /// The loads of a transaction.
 #[derive(Default)]
 pub(crate) struct Loads {
-    /// At the positions of the transaction's tables.
+    /// Indexed by the table's position in the transaction.
     of: Vec<Loading>,
     open: usize,
-    /// Entries of all chunks. Each row lock asks, and there may be a load for each of a thousand partitions.
+    /// Entries of all chunks. A running sum, because every row lock reads it and a thousand partitions may each have a load.
     entries: u64,
     /// Memory of all chunks.
     bytes: usize,

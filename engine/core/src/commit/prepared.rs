@@ -350,6 +350,9 @@ impl Core {
         };
         let Some(State { mut parts, room, .. }) = state.take() else { return Ok(None) };
         self.forget_prepared(xid, entry, room);
+        let published = self.clock.published();
+        let is_there = end.as_ref().is_none_or(|(end, _)| published >= *end);
+        assert!(is_there, "locks go before the commit record is published (PX3)");
         parts.locker.release_all();
         let (end, news) = end.map_or((None, News::new()), |(end, news)| (Some(end), news));
         Ok(Some(Ended { end, parts, news, had_runs }))

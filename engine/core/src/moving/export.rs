@@ -64,7 +64,8 @@ impl Core {
             self.checkpoint_table(&export.table)?;
             {
                 let _no_checkpoint = self.trimming.lock();
-                export.table.set_still(true);
+                let was_still = export.table.set_still(true);
+                assert!(!was_still, "a table is exported twice (MV1)");
                 export.is_still = true;
             }
             export.described = Some(self.describe(&export.table)?);

@@ -18,7 +18,7 @@ impl TreeCursor {
     /// if there is one.
     pub(super) fn note_dead(&mut self, best: usize) -> Option<DeadRange> {
         if self.privates > 0 {
-            // The transaction's own runs are not among what other readers saw.
+            // Ranges are shared with readers that cannot see this transaction's private runs.
             return None;
         }
         let (source, forward) = (&self.sources[best], self.walk.forward);

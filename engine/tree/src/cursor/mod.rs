@@ -17,7 +17,7 @@
 //! When it leaves a window the cursor adds the dead entries, and those that it read outside the
 //! leaf's base, to the node's heat: so leaves that are read often or rich in tombstones are merged.
 //!
-//! `cursor/window.rs` has the current leaf, `cursor/glide.rs` steps within a page, `cursor/dead.rs` and
+//! `cursor/window.rs` has the current leaf, `cursor/same_source.rs` steps within a page, `cursor/dead.rs` and
 //! `cursor/dead_keys.rs` ranges without rows, `bounds.rs` the range that callers give. Tested in `tests/`.
 
 use std::cmp::Ordering;
@@ -35,7 +35,7 @@ use crate::view::{Content, View};
 
 mod dead;
 mod dead_keys;
-mod glide;
+mod same_source;
 mod window;
 
 /// Where a seek goes.

@@ -1,8 +1,7 @@
 //! Hostile captures: mutations of good ones, by seed. None may cause a panic, take long or keep
-//! much memory.
-//!
-//! `FROND_FUZZ_ROUNDS` sets the number of mutations (default 400).
+//! much memory. `fuzzing` has the seeds and rounds.
 
+use super::fuzzing::{first_seed, rounds};
 use super::traffic::*;
 use frond_capture::Options;
 use std::time::{Duration, Instant};
@@ -77,11 +76,10 @@ fn mutate(file: &mut Vec<u8>, random: &mut Random) {
 
 #[test]
 fn mutated_captures_neither_panic_nor_take_long() {
-    let rounds =
-        std::env::var("FROND_FUZZ_ROUNDS").ok().and_then(|r| r.parse().ok()).unwrap_or(400);
+    let first = first_seed();
     let seeds = seeds();
-    for round in 0..rounds {
-        let mut random = Random(round);
+    for round in 0..rounds(400) {
+        let mut random = Random(first.wrapping_add(round));
         let mut file = seeds[random.below(seeds.len() as u64) as usize].clone();
         mutate(&mut file, &mut random);
         let begun = Instant::now();
@@ -89,15 +87,20 @@ fn mutated_captures_neither_panic_nor_take_long() {
         let options = Options { most_connections: 4, most_memory: 1 << 20, ..Options::default() };
         read_with(&file, options, piece);
         let spent = begun.elapsed();
-        assert!(spent < Duration::from_secs(1), "seed {round}: {spent:?} for {} bytes", file.len());
+        assert!(
+            spent < Duration::from_secs(1),
+            "round {round}: {spent:?} for {} bytes",
+            file.len()
+        );
     }
 }
 
 /// Packets whose headers are good and whose numbers and payloads are not.
 #[test]
 fn hostile_segments_neither_panic_nor_take_long() {
-    for seed in 0..60 {
-        let mut random = Random(seed);
+    let first = first_seed();
+    for round in 0..rounds(60) {
+        let mut random = Random(first.wrapping_add(round));
         let mut connections: Vec<Connection> =
             (0..3).map(|n| Connection::new(42_000 + n)).collect();
         let mut payload = vec![0; 1448];
@@ -135,7 +138,7 @@ fn hostile_segments_neither_panic_nor_take_long() {
         let begun = Instant::now();
         read(&file);
         let spent = begun.elapsed();
-        assert!(spent < Duration::from_secs(1), "seed {seed}: {spent:?}");
+        assert!(spent < Duration::from_secs(1), "round {round}: {spent:?}");
     }
 }
 

@@ -9,6 +9,8 @@ mod compressed;
 mod corpus;
 mod formats;
 mod fuzz;
+#[path = "../../../sqltext/tests/it/fuzzing.rs"]
+mod fuzzing;
 mod latency;
 mod links;
 mod live;

@@ -18,6 +18,8 @@ mod client;
 #[path = "../../../sqltext/tests/it/clock.rs"]
 mod clock;
 mod filter;
+#[path = "../../../sqltext/tests/it/fuzzing.rs"]
+mod fuzzing;
 #[path = "../../../querylog/tests/it/pieces.rs"]
 #[allow(dead_code)] // It is shared.
 mod pieces;

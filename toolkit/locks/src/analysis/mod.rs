@@ -76,7 +76,9 @@ impl Sink for Analysis {
         self.counts.dump(&dump);
         self.series.dump(&dump, &waits);
         // A wait without a time counts as a moment, so that a dump with such waits is shown.
-        let sum = waits.iter().map(|w| dump.trxs[w.waiter].wait_micros.unwrap_or(0) + 1).sum();
+        let micros = |w: &graph::Wait| dump.trxs[w.waiter].wait_micros.unwrap_or(0);
+        let sum =
+            waits.iter().fold(0, |sum: u64, w| sum.saturating_add(micros(w)).saturating_add(1));
         if self.worst.as_ref().is_none_or(|(most, _, _)| sum >= *most) && sum > 0 {
             self.worst = Some((sum, dump, waits));
         }

@@ -3,6 +3,7 @@
 use frond_locks::graph::waits;
 
 use crate::checks::monitor;
+use crate::fuzzing::{first_seed, rounds};
 use crate::print::{dump, How, Server};
 use crate::world::World;
 use crate::{read, Random};
@@ -42,8 +43,9 @@ fn a_dump_cut_anywhere_is_read_as_far_as_it_goes() {
 
 #[test]
 fn no_bytes_make_it_fail() {
-    for seed in 0..3_000 {
-        let mut random = Random::new(seed);
+    let first = first_seed();
+    for round in 0..rounds(3_000) {
+        let mut random = Random::new(first.wrapping_add(round));
         let world = World::new(&mut random);
         let mut text = dump(&HOW, &world, "", &mut random).into_bytes();
         for _ in 0..1 + random.below(30) {
@@ -99,6 +101,22 @@ fn one_record_with_ten_thousand_waiters_takes_no_time() {
     let began = std::time::Instant::now();
     monitor(text.as_bytes());
     assert!(began.elapsed().as_secs() < 10, "{:?}", began.elapsed());
+}
+
+/// Damage by chance once made two such numbers.
+#[test]
+fn waits_of_any_length_are_added_up() {
+    let mut text = String::from("=\n2026-11-23 01:00:00 0x1 INNODB MONITOR OUTPUT\n=\n------------\nTRANSACTIONS\n------------\n");
+    for n in 0..2 {
+        let micros = u64::MAX - n;
+        text += &format!(
+            "---TRANSACTION {n}, ACTIVE 5 sec\nLOCK WAIT 1 lock struct(s), heap size 1\nMySQL thread id {n}\nx\n\
+             ------- TRX HAS BEEN WAITING {micros} us FOR THIS LOCK TO BE GRANTED:\n\
+             RECORD LOCKS space id 5 page no 3 n bits 320 index PRIMARY of table `a`.`b` trx id {n} lock_mode X waiting\n\
+             Record lock, heap no 2\n"
+        );
+    }
+    monitor(text.as_bytes());
 }
 
 #[test]

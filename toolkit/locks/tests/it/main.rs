@@ -4,6 +4,8 @@
 
 mod checks;
 mod deadlocks;
+#[path = "../../../sqltext/tests/it/fuzzing.rs"]
+mod fuzzing;
 mod hostile;
 mod print;
 mod samples;

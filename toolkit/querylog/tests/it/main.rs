@@ -2,8 +2,8 @@
 //! expensive inputs. Nothing panics, no megabyte takes a second, memory stays in proportion to the
 //! input.
 //!
-//! Other crates have such tests for their own inputs: statements, captures, expressions.
-//! `FROND_FUZZ_ROUNDS` sets the number of mutations (default 2000).
+//! Other crates have such tests for their own inputs: statements, captures, expressions. `fuzzing` has the seeds and rounds of
+//! all.
 // Helpers of tests may fail loudly, read files and look at the clock.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
@@ -12,20 +12,23 @@ mod capture;
 mod checks;
 #[path = "../../../sqltext/tests/it/clock.rs"]
 mod clock;
+#[path = "../../../sqltext/tests/it/fuzzing.rs"]
+mod fuzzing;
 mod megabytes;
 mod mixtures;
 mod pieces;
 #[path = "../../../sqltext/tests/it/checks.rs"]
 mod statement;
 
-use pieces::{made, mutated, on_each, rounds, Random};
+use fuzzing::{first_seed, rounds};
+use pieces::{made, mutated, on_each, Random};
 
 const LOGS: [fn(&[u8]); 3] = [checks::slow_log, checks::general_log, checks::raw_log];
 
 #[test]
 fn random_bytes_and_pieces_of_logs_do_no_harm() {
-    let mut random = Random(11);
-    for round in 0..rounds() {
+    let mut random = Random(first_seed() ^ 11);
+    for round in 0..rounds(1000) {
         let text = match round % 3 {
             0 => (0..random.below(200)).map(|_| random.below(256) as u8).collect(),
             1 => {
@@ -43,8 +46,8 @@ fn random_bytes_and_pieces_of_logs_do_no_harm() {
 fn good_logs_with_accidents_do_no_harm() {
     let slow = include_bytes!("../data/mariadb-10.11-slow.log");
     let general = include_bytes!("../data/mariadb-10.11-general.log");
-    let mut random = Random(12);
-    for _ in 0..rounds() {
+    let mut random = Random(first_seed() ^ 12);
+    for _ in 0..rounds(1000) {
         let base: &[u8] = if random.below(2) == 0 { slow } else { general };
         let text = mutated(base, &mut random);
         LOGS.into_iter().for_each(|check| on_each(&text, check));

@@ -1,11 +1,10 @@
 //! No list has every input that makes a parser read the same bytes again and again. So pieces are
 //! put together at random and repeated. If a short text of them takes suspiciously long, a
 //! megabyte must still take less than a second.
-//!
-//! `FROND_FUZZ_ROUNDS` sets the number of texts (default 2000).
 
 use super::clock::clock;
-use super::pieces::{fast, rounds, Random, PIECES};
+use super::fuzzing::{first_seed, rounds};
+use super::pieces::{fast, Random, PIECES};
 use super::{capture, checks, megabytes};
 use frond_sqltext::{distill, fingerprint_with, redact, shorten, tables, Dialect, SqlMode};
 use std::time::Duration;
@@ -127,8 +126,8 @@ fn suspect(what: &str, parts: &[Vec<u8>; 5], check: &dyn Fn(&[u8])) {
 #[test]
 fn no_megabyte_of_random_pieces_takes_a_second() {
     let _alone = megabytes::ALONE.lock();
-    let mut random = Random(17);
-    for _ in 0..rounds() {
+    let mut random = Random(first_seed() ^ 17);
+    for _ in 0..rounds(1000) {
         let parts = [(); 5].map(|()| piece(&mut random));
         suspect("the slow log's parser", &parts, &checks::slow_log);
         suspect("the general log's parser", &parts, &checks::general_log);
@@ -140,9 +139,9 @@ fn no_megabyte_of_random_pieces_takes_a_second() {
 #[test]
 fn no_megabyte_of_random_words_takes_a_fingerprint_a_second() {
     let _alone = megabytes::ALONE.lock();
-    let mut random = Random(18);
+    let mut random = Random(first_seed() ^ 18);
     let mode = SqlMode::default();
-    for _ in 0..rounds() {
+    for _ in 0..rounds(1000) {
         let parts = [(); 5].map(|()| piece(&mut random));
         for dialect in Dialect::ALL {
             suspect(&format!("{dialect}"), &parts, &|sql| {

@@ -141,10 +141,6 @@ pub fn mutated(text: &[u8], random: &mut Random) -> Vec<u8> {
     text
 }
 
-pub fn rounds() -> usize {
-    std::env::var("FROND_FUZZ_ROUNDS").ok().and_then(|r| r.parse().ok()).unwrap_or(1000)
-}
-
 /// Runs `check`; if it fails, names the input.
 pub fn on_each(input: &[u8], check: fn(&[u8])) {
     if std::panic::catch_unwind(|| check(input)).is_err() {

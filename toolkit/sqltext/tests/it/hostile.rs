@@ -2,6 +2,7 @@
 
 use crate::checks;
 use crate::clock::clock;
+use crate::fuzzing::{first_seed, rounds};
 use crate::statements::{corpus, made, mutated, ordinary, text, Random};
 use frond_sqltext::{
     distill, fingerprint_with, redact, shorten, tables, Dialect, SqlMode, StatementKind,
@@ -10,8 +11,8 @@ use std::time::Duration;
 
 #[test]
 fn random_bytes_do_no_harm() {
-    let mut random = Random::new(1);
-    for round in 0..20_000 {
+    let mut random = Random::new(first_seed() ^ 1);
+    for round in 0..rounds(20_000) {
         let alphabet: &[u8] = match round % 4 {
             0 => b"'\"`\\-#/*!() ,;.?@:=x1aN\n",
             1 => b"selctunioav (),.;'1?\n",
@@ -31,11 +32,11 @@ fn random_bytes_do_no_harm() {
 #[test]
 fn real_and_made_statements_with_accidents_do_no_harm() {
     let corpus = corpus();
-    let mut random = Random::new(2);
+    let mut random = Random::new(first_seed() ^ 2);
     for sql in corpus.iter().filter(|sql| sql.len() < 20_000) {
         checks::statement(sql);
     }
-    for _ in 0..10_000 {
+    for _ in 0..rounds(10_000) {
         let sql = made(&mut random);
         checks::statement(&sql);
         let base = if corpus.is_empty() { &sql } else { &corpus[random.below(corpus.len())] };

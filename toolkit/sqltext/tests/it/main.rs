@@ -9,6 +9,7 @@ mod clock;
 mod dialects;
 mod examples;
 mod experiments;
+mod fuzzing;
 mod hostile;
 mod peers;
 #[allow(dead_code)] // It is shared.

@@ -3,7 +3,7 @@
 //! `plan.rs` finds the constraints of a table and compiles them. `parents.rs` looks for the parents
 //! of a child row that is written. `children.rs` looks for the children of a parent row that is
 //! deleted or gets another key, and changes them. `existing.rs` looks for the parents of rows that were there
-//! before the constraint. `again.rs` takes the locks of prepared
+//! before the constraint. `restored_locks.rs` takes the locks of prepared
 //! transactions after a restart. Why no row can lose its parent is in
 //! `docs/rfcs/0009-foreign-keys.md`:
 //!
@@ -18,14 +18,14 @@
 //! - FK4. The changes that follow from a row's change are undone with it: a savepoint is taken before a row
 //!   that has children is changed.
 
-mod again;
 mod children;
 mod existing;
 mod parents;
 mod plan;
+mod restored_locks;
 
-pub(crate) use again::lock_parents_again;
 pub(super) use children::Change;
 pub(crate) use existing::check_parents_of_rows;
 pub(super) use parents::Which;
 pub(super) use plan::Plan;
+pub(crate) use restored_locks::lock_parents_again;
