@@ -73,7 +73,7 @@ mod tests {
             state ^ (state >> 29)
         };
         for n in (0..40).chain([1000, 5000]) {
-            agrees(&(0..n).map(|i| i * 61 << 20).collect::<Vec<_>>());
+            agrees(&(0..n).map(|i| (i * 61) << 20).collect::<Vec<_>>());
             agrees(&vec![42; n as usize]);
             // Half at one end, half at the other.
             agrees(
