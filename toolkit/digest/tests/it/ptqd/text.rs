@@ -153,7 +153,18 @@ fn form(line: &str) -> String {
 /// last digit of a time of at least two, or where the peer prints no time for less than a microsecond. A sum or mean of
 /// exactly half a digit (1 and 99 us: 0.00005 s each; three times 50 us: 0.00015 s) may be rounded either way.
 fn same(peer: &str, ours: &str) -> bool {
-    let even = |line: &str| line.replace(" 100 ", "  99 ").replace(" 0us ", "   0 ");
+    // The percent of an attribute has its leading zeros, so that 9 and 10 have as many blanks before them.
+    let even = |line: &str| {
+        let line = line.replace(" 100 ", "  99 ").replace(" 0us ", "   0 ");
+        match line.get(15..18) {
+            Some(percent)
+                if line.starts_with("# ") && percent.trim_start().parse::<u8>().is_ok() =>
+            {
+                [&line[..15], &percent.replace(' ', "0"), &line[18..]].concat()
+            }
+            _ => line,
+        }
+    };
     let (ours, peer) = (&even(ours), &even(peer));
     let time = |word: &str| {
         let unit = ["us", "ms", "s"].into_iter().find(|unit| word.ends_with(unit))?;
@@ -203,9 +214,13 @@ fn same(peer: &str, ours: &str) -> bool {
 #[test]
 fn what_is_cut_off_may_be_one_less() {
     let line = |percent| {
-        format!("# Lock time     {percent}   104us   104us   104us   104us   104us       0   104us")
+        format!(
+            "# Lock time    {percent:3}   104us   104us   104us   104us   104us       0   104us"
+        )
     };
     assert!(same(&line(79), &line(80)));
+    assert!(same(&line(9), &line(10)) && same(&line(99), &line(100)));
+    assert!(!same(&line(10), &line(9)) && !same(&line(8), &line(10)));
     assert!(!same(&line(80), &line(79)) && !same(&line(78), &line(80)));
     assert!(!same("# Count 79 3", "# Count 80 3"));
     let row =
