@@ -137,8 +137,13 @@ def _before_the_wait(level: str, a: Event, b: Event) -> bool:
     place, scan = waited_at(b), b.step.scan
     if b.step.kind != "lock" or not scan:
         return False
-    differ = set(r[:3] for r in a.rows()) ^ set(r[:3] for r in b.rows())
-    return place is None or scan.limit > 0 or all(scan.key(row) <= place for row in differ)
+    if place is None or scan.limit > 0:
+        return True
+    ours, theirs = {r[:3] for r in b.rows()}, {r[:3] for r in a.rows()}
+    # InnoDB waits at none of the rows that were only read in a covering index, so it may have come as far as the last of them.
+    theirs_waited = max((scan.key(row) for held in a.blockers.values() for row in held), default=place)
+    return (all(scan.key(row) <= place for row in theirs - ours)
+            and all(scan.key(row) <= max(place, theirs_waited) for row in ours - theirs))
 
 
 BEFORE_THE_WAIT = ("rows inserted before the place where a statement waits may be missed; an UPDATE's and DELETE's own rows "
