@@ -29,22 +29,17 @@ pub(crate) fn count_below(sorted: &[u64], value: u64) -> usize {
         let (below, above) = (sorted[low], sorted[high]);
         let part = (value - below) as f64 / (above - below) as f64;
         let guess = (low + (part * (high - low) as f64) as usize).clamp(low + 1, high - 1);
-        if sorted[guess] < value {
+        let near = if sorted[guess] < value {
             low = guess;
-            let near = (guess + NEAR).min(high);
-            if sorted[near] < value {
-                low = near;
-            } else {
-                high = near;
-            }
+            (guess + NEAR).min(high)
         } else {
             high = guess;
-            let near = guess.saturating_sub(NEAR).max(low);
-            if sorted[near] < value {
-                low = near;
-            } else {
-                high = near;
-            }
+            guess.saturating_sub(NEAR).max(low)
+        };
+        if sorted[near] < value {
+            low = near;
+        } else {
+            high = near;
         }
     }
     low + 1 + sorted[low + 1..high].partition_point(|n| *n < value)
