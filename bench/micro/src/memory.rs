@@ -29,17 +29,18 @@ impl MemoryRuns {
 }
 
 impl PageSource for MemoryRuns {
-    fn page(&self, run: &Run, page: u32, _access: Access) -> Result<Arc<Page>> {
+    fn page(&self, run: &Arc<Run>, page: u32, _access: Access) -> Result<Arc<Page>> {
         let (offset, len) = self.index(run)?.page_range(page);
         let bytes = self.read(run.meta.block(), offset, len)?;
         Ok(Arc::new(Page::parse(bytes, &run.meta, page, "memory")?))
     }
 
-    fn index(&self, run: &Run) -> Result<Arc<RunIndex>> {
-        run.index_or_load(|| {
+    fn index(&self, run: &Arc<Run>) -> Result<Arc<RunIndex>> {
+        let load = || {
             let tail = run.meta.index;
             let bytes = self.read(run.meta.block(), tail.offset, tail.len)?;
             RunIndex::parse(&bytes, &run.meta, "memory")
-        })
+        };
+        run.index_or_load(load, |_| ())
     }
 }

@@ -67,18 +67,19 @@ impl StoredRuns {
 }
 
 impl PageSource for StoredRuns {
-    fn page(&self, run: &Run, page: u32, _: Access) -> Result<Arc<Page>> {
+    fn page(&self, run: &Arc<Run>, page: u32, _: Access) -> Result<Arc<Page>> {
         let (offset, len) = self.index(run)?.page_range(page);
         let bytes = self.file.read(run.meta.block(), offset, len as usize)?;
         Page::parse(bytes, &run.meta, page, self.file.name()).map(Arc::new)
     }
 
-    fn index(&self, run: &Run) -> Result<Arc<RunIndex>> {
-        run.index_or_load(|| {
+    fn index(&self, run: &Arc<Run>) -> Result<Arc<RunIndex>> {
+        let load = || {
             let tail = &run.meta.index;
             let bytes = self.file.read(run.meta.block(), tail.offset, tail.len as usize)?;
             RunIndex::parse(&bytes, &run.meta, self.file.name())
-        })
+        };
+        run.index_or_load(load, |_| ())
     }
 }
 

@@ -3,6 +3,7 @@
 //! - [`PageCache`]: decompressed pages by (table, block, page); scan-resistant; never above its limit.
 //! - [`RowCache`]: single rows by (tree, key), for hot rows that lie at random; [`RowArbiter`] gives it memory
 //!   as long as that saves more reads than pages in its place would.
+//! - [`IndexCache`]: which fences and filters of runs stay in memory.
 //! - [`Budget`]: one number for the whole process, accounted by named parts; [`CachePolicy`] gives the
 //!   page cache what the others leave.
 //!
@@ -14,6 +15,7 @@
 
 mod arbiter;
 mod budget;
+mod index_cache;
 mod page_cache;
 mod page_key;
 mod policy;
@@ -26,6 +28,7 @@ mod stats;
 pub use arbiter::RowArbiter;
 pub use budget::{Budget, Charge, Part};
 pub use frond_run::Access;
+pub use index_cache::IndexCache;
 pub use page_cache::PageCache;
 pub use page_key::PageKey;
 pub use policy::CachePolicy;

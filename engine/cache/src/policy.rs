@@ -27,6 +27,15 @@ impl CachePolicy {
         left.max(self.floor).min(budget.limit())
     }
 
+    /// The most that fences and filters of runs may take now: what write buffers and the like leave, but for the
+    /// page cache's floor. A look-up that has to read them first reads more than a page.
+    pub fn index_limit(&self, budget: &Budget) -> usize {
+        let left = self.left(budget) + budget.used_by(Part::RunIndexes);
+        left.min(budget.limit() - budget.limit() / 16)
+            .saturating_sub(self.floor)
+            .max(budget.limit() / 64)
+    }
+
     /// What all others leave to pages and rows.
     fn left(&self, budget: &Budget) -> usize {
         let caches = budget.used_by(Part::PageCache) + budget.used_by(Part::RowCache);

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
 use frond_base::{Error, ErrorKind, Result, TableId};
-use frond_cache::{Budget, CachePolicy, PageCache, RowCache};
+use frond_cache::{Budget, CachePolicy, IndexCache, PageCache, RowCache};
 use frond_run::Page;
 use frond_space::TableFileOptions;
 use frond_vfs::{FilePool, Vfs};
@@ -22,6 +22,7 @@ pub struct Shared {
     pub wal: Wal,
     pub cache: PageCache<Page>,
     pub rows: RowCache,
+    pub indexes: IndexCache,
     pub budget: Arc<Budget>,
     pub readahead: Readahead,
     /// Random number of this database, repeated in every file.
@@ -51,6 +52,7 @@ impl Shared {
             wal,
             cache: PageCache::with_budget(bytes / 2, CACHE_SHARDS, budget.clone()),
             rows,
+            indexes: IndexCache::new(budget.clone()),
             readahead: Readahead::new(budget.clone()),
             budget,
             database,
@@ -63,7 +65,9 @@ impl Shared {
 
     /// Gives pages and rows what the other parts of the budget leave.
     pub fn fit_cache(&self) {
-        self.cache_policy().fit(&self.budget, &self.cache, &self.rows);
+        let policy = self.cache_policy();
+        self.indexes.set_limit(policy.index_limit(&self.budget));
+        policy.fit(&self.budget, &self.cache, &self.rows);
     }
 
     /// As [`Self::fit_cache`], after many reads of pages for single rows.

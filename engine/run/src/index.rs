@@ -7,11 +7,14 @@
 //! end.
 //!
 //! The fence of a page is its first key, or as much of it as tells it from the last key of the page
-//! before: fences of all runs are in memory, and long keys would fill it. The first page's is whole.
+//! before: fences of runs in use are in memory, and long keys would fill it. The first page's is whole.
 //! Pages lie one behind the other from offset 0; the tail follows them. The tail's checksum is in
 //! the run's metadata and is seeded like a page's, with page number 2^32-1.
 
+use std::any::Any;
 use std::borrow::Cow;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::OnceLock;
 
 use frond_base::{
     checksum64_seeded, key_head, put_bytes, put_varint, ByteReader, Error, Result, ShortInput,
@@ -58,6 +61,9 @@ pub struct RunIndex {
     /// Whether the page starts within the versions of a key.
     continued: Vec<bool>,
     filter: Option<Filter>,
+    used: AtomicBool,
+    /// Who accounts for the memory: see [`RunIndex::charge`].
+    charge: OnceLock<Box<dyn Any + Send + Sync>>,
 }
 
 /// Collects fences while a run is built.
@@ -132,6 +138,8 @@ impl RunIndex {
             page_ends: Vec::with_capacity(n),
             continued: Vec::with_capacity(n),
             filter,
+            used: AtomicBool::new(true),
+            charge: OnceLock::new(),
         };
         let mut r = ByteReader::new(fences);
         let mut page_end = 0u64;
@@ -252,6 +260,30 @@ impl RunIndex {
     /// False when the run certainly has no version of `key`; always true without a filter.
     pub fn may_contain(&self, key: &[u8]) -> bool {
         self.filter.as_ref().is_none_or(|f| f.may_contain(filter::hash(key)))
+    }
+
+    /// Without the filter: [`Self::may_contain`] says yes to all keys.
+    #[must_use]
+    pub fn without_filter(self) -> RunIndex {
+        RunIndex { filter: None, ..self }
+    }
+
+    #[inline]
+    pub(crate) fn note_use(&self) {
+        // Read first: a store would take the line from all other threads that read the run.
+        if !self.used.load(Ordering::Relaxed) {
+            self.used.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether it was used since it was made, or since the last call.
+    pub fn was_used(&self) -> bool {
+        self.used.swap(false, Ordering::Relaxed)
+    }
+
+    /// Keeps what `charge` makes until the memory is free; the first call counts.
+    pub fn charge<C: Any + Send + Sync>(&self, charge: impl FnOnce() -> C) {
+        self.charge.get_or_init(|| Box::new(charge()));
     }
 
     /// Bytes of memory that this takes.

@@ -54,4 +54,4 @@ pub use page::reader::Reader;
 pub use page::Page;
 pub use reduce::{reduce, Retention, VersionFilter};
 pub use scan::RunScan;
-pub use source::{Access, PageSource, Run};
+pub use source::{Access, HeldIndex, PageSource, Run};

@@ -208,18 +208,19 @@ impl Counts {
 }
 
 impl PageSource for Counts {
-    fn page(&self, _: &Run, _: u32, _: Access) -> Result<Arc<Page>> {
+    fn page(&self, _: &Arc<Run>, _: u32, _: Access) -> Result<Arc<Page>> {
         Err(self.none())
     }
 
-    fn index(&self, run: &Run) -> Result<Arc<RunIndex>> {
-        run.index_or_load(|| {
+    fn index(&self, run: &Arc<Run>) -> Result<Arc<RunIndex>> {
+        let load = || {
             let pieces = self.pieces.lock();
             let pieces = pieces.get(&run.meta.block()).ok_or_else(|| self.none())?;
             let (entries, pages) = (run.meta.entries, u64::from(run.meta.pages));
             let first = |p| key_at(pieces, part(entries, p, pages)).to_be_bytes();
             index_of(&run.meta, &(0..pages).map(first).collect::<Vec<_>>())
-        })
+        };
+        run.index_or_load(load, |_| ())
     }
 }
 

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use frond_base::{BlockId, Lsn, Result, Seq, TreeId};
 use frond_cache::RowCache;
-use frond_run::{BuiltRun, Page, PageSource, Run, RunFormat, RunIndex, RunMeta};
+use frond_run::{BuiltRun, HeldIndex, Page, PageSource, Run, RunFormat, RunIndex, RunMeta};
 
 use crate::edit::TrunkEdit;
 use crate::extent::Extent;
@@ -34,6 +34,8 @@ pub trait RunStore: PageSource + BlockSource + Send + Sync + 'static {
     fn blocks_end(&self) -> BlockId;
     /// Stores the bytes of a run, whose fences are `index`, under its block number; not yet durable.
     fn write_run(&self, run: &BuiltRun, index: &RunIndex) -> Result<Extent>;
+    /// The handle `run` came into being with its fences, which are `index`.
+    fn keeps_index(&self, _run: &Arc<Run>, _index: &RunIndex) {}
     /// Stores a pack under a block number of its own; not yet durable.
     fn write_pack(&self, block: BlockId, bytes: &[u8]) -> Result<()>;
     /// Makes all runs written so far durable.
@@ -100,7 +102,15 @@ pub(crate) struct TrunkRun {
 impl TrunkRun {
     /// A run just written: dropped before [`Self::set_live`], it is discarded.
     pub fn fresh(run: Run, extent: Extent, store: Arc<dyn RunStore>) -> TrunkRun {
-        TrunkRun { run: Arc::new(run), extent, store, fate: AtomicU64::new(FRESH) }
+        TrunkRun::held(run, extent, store, FRESH)
+    }
+
+    fn held(run: Run, extent: Extent, store: Arc<dyn RunStore>, fate: u64) -> TrunkRun {
+        let run = Arc::new(run);
+        if let Some(index) = run.cached_index() {
+            store.keeps_index(&run, &index);
+        }
+        TrunkRun { run, extent, store, fate: AtomicU64::new(fate) }
     }
 
     /// A run that an edit or image names already.
@@ -116,11 +126,11 @@ impl TrunkRun {
         assert!(was >= LIVE, "block {} is retired before its commit (PV1)", self.block());
         let meta = self.meta().clone().committed_at(seq);
         let run = match self.run.cached_index() {
-            Some(index) => Run::with_shared_index(meta, index),
+            Some(index) => Run::with_shared_index(meta, index.keep()),
             None => Run::new(meta),
         };
         let (extent, store) = (self.extent, self.store.clone());
-        TrunkRun { run: Arc::new(run), extent, store, fate: AtomicU64::new(LIVE) }
+        TrunkRun::held(run, extent, store, LIVE)
     }
 
     pub fn set_live(&self) {
@@ -142,10 +152,11 @@ impl TrunkRun {
         self.run.meta.block()
     }
 
-    pub fn index(&self) -> Result<Arc<RunIndex>> {
+    #[inline]
+    pub fn index(&self) -> Result<HeldIndex> {
         match self.run.cached_index() {
             Some(index) => Ok(index),
-            None => self.store.index(&self.run),
+            None => Ok(self.store.index(&self.run)?.into()),
         }
     }
 

@@ -47,11 +47,11 @@ impl NoRuns {
 }
 
 impl PageSource for NoRuns {
-    fn page(&self, _: &Run, _: u32, _: Access) -> Result<Arc<Page>> {
+    fn page(&self, _: &Arc<Run>, _: u32, _: Access) -> Result<Arc<Page>> {
         Err(self.none())
     }
 
-    fn index(&self, _: &Run) -> Result<Arc<RunIndex>> {
+    fn index(&self, _: &Arc<Run>) -> Result<Arc<RunIndex>> {
         Err(self.none())
     }
 }

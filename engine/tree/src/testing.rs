@@ -108,7 +108,7 @@ impl MemStore {
         }
     }
 
-    fn read(&self, run: &Run, page: u32) -> Result<Arc<Page>> {
+    fn read(&self, run: &Arc<Run>, page: u32) -> Result<Arc<Page>> {
         let at = (run.meta.block(), page);
         if let Some(page) = self.pages.lock().get(&at) {
             return Ok(page.clone());
@@ -130,12 +130,12 @@ impl MemStore {
 }
 
 impl PageSource for MemStore {
-    fn page(&self, run: &Run, page: u32, _access: Access) -> Result<Arc<Page>> {
+    fn page(&self, run: &Arc<Run>, page: u32, _access: Access) -> Result<Arc<Page>> {
         self.page_reads.fetch_add(1, Ordering::Relaxed);
         self.read(run, page)
     }
 
-    fn page_for_point(&self, run: &Run, page: u32, read: &mut bool) -> Result<Arc<Page>> {
+    fn page_for_point(&self, run: &Arc<Run>, page: u32, read: &mut bool) -> Result<Arc<Page>> {
         *read = true;
         let page = self.page(run, page, Access::Point)?;
         let amid = self.amid_read.lock().take();
@@ -148,12 +148,13 @@ impl PageSource for MemStore {
         wants.iter().map(|(run, page)| self.read(run, *page)).collect()
     }
 
-    fn index(&self, run: &Run) -> Result<Arc<RunIndex>> {
-        run.index_or_load(|| {
+    fn index(&self, run: &Arc<Run>) -> Result<Arc<RunIndex>> {
+        let load = || {
             let tail = &run.meta.index;
             let bytes = self.range(run.meta.block(), tail.offset, u64::from(tail.len))?;
             RunIndex::parse(&bytes, &run.meta, "memory")
-        })
+        };
+        run.index_or_load(load, |_| ())
     }
 }
 

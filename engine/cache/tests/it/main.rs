@@ -5,6 +5,7 @@ use std::sync::Arc;
 use frond_base::TableId;
 use frond_cache::{Access, Budget, CachePolicy, CacheWeight, PageCache, PageKey, Part};
 
+mod indexes;
 mod rows;
 
 struct Bytes(usize);

@@ -97,18 +97,19 @@ impl ExportedFile {
 }
 
 impl PageSource for ExportedFile {
-    fn page(&self, run: &Run, page: u32, _: Access) -> Result<Arc<Page>> {
+    fn page(&self, run: &Arc<Run>, page: u32, _: Access) -> Result<Arc<Page>> {
         let (offset, len) = self.index(run)?.page_range(page);
         let bytes = self.file.read(run.meta.block(), offset, len as usize)?;
         Ok(Arc::new(Page::parse(bytes, &run.meta, page, &self.name)?))
     }
 
-    fn index(&self, run: &Run) -> Result<Arc<RunIndex>> {
-        run.index_or_load(|| {
+    fn index(&self, run: &Arc<Run>) -> Result<Arc<RunIndex>> {
+        let load = || {
             let tail = &run.meta.index;
             let bytes = self.file.read(run.meta.block(), tail.offset, tail.len as usize)?;
             RunIndex::parse(&bytes, &run.meta, &self.name)
-        })
+        };
+        run.index_or_load(load, |_| ())
     }
 }
 

@@ -66,14 +66,8 @@ pub struct TableStore {
     dirty_from: AtomicU64,
     /// Bytes charged for the file's block map and free space.
     map_charged: Mutex<usize>,
-    /// The run indexes in memory, by block: charged to the budget while the run is in use.
-    indexes: Mutex<HashMap<BlockId, IndexInMemory>>,
-}
-
-/// Memory of a run's index, and the run's number of pages.
-struct IndexInMemory {
-    bytes: usize,
-    pages: u32,
+    /// Pages of each run whose index was in memory, by block: of others no page is cached.
+    cached: Mutex<HashMap<BlockId, u32>>,
 }
 
 impl TableStore {
@@ -89,7 +83,7 @@ impl TableStore {
             unsynced: Mutex::default(),
             dirty_from: AtomicU64::new(CLEAN),
             map_charged: Mutex::new(0),
-            indexes: Mutex::new(HashMap::new()),
+            cached: Mutex::default(),
         }
     }
 
@@ -183,12 +177,10 @@ impl TableStore {
         }
     }
 
-    /// Charges the budget for a run's index, which is in memory now.
-    fn charge_index(&self, run: &RunMeta, bytes: usize) {
-        let now = IndexInMemory { bytes, pages: run.pages };
-        let before = self.indexes.lock().insert(run.block(), now);
-        self.shared.budget.add(Part::RunIndexes, bytes);
-        self.shared.budget.sub(Part::RunIndexes, before.map_or(0, |b| b.bytes));
+    /// The index of a run is in memory now.
+    fn has_index(&self, run: &Arc<Run>, index: &RunIndex) {
+        self.cached.lock().insert(run.meta.block(), run.meta.pages);
+        self.shared.indexes.admit(run, index);
     }
 
     /// Charges the block map as it is now: after opening, and at each checkpoint, in between it grows little.
@@ -202,10 +194,9 @@ impl TableStore {
     /// Only readers with an older view may still read the block.
     fn let_go(&self, block: BlockId) {
         self.shared.readahead.forget(self.id, block);
-        // Without its index in memory, none of its pages are cached.
-        let Some(index) = self.indexes.lock().remove(&block) else { return };
-        self.shared.budget.sub(Part::RunIndexes, index.bytes);
-        self.shared.cache.forget_block(self.id, block, index.pages);
+        if let Some(pages) = self.cached.lock().remove(&block) {
+            self.shared.cache.forget_block(self.id, block, pages);
+        }
     }
 
     fn missing(&self) -> Error {
@@ -225,8 +216,11 @@ impl TableStore {
     }
 
     /// The bytes of a page within its block.
-    fn page_place(&self, run: &Run, page: u32) -> Result<Range<u64>> {
-        let (offset, len) = self.index(run)?.page_range(page);
+    fn page_place(&self, run: &Arc<Run>, page: u32) -> Result<Range<u64>> {
+        let (offset, len) = match run.cached_index() {
+            Some(index) => index.page_range(page),
+            None => self.index(run)?.page_range(page),
+        };
         Ok(offset..offset + u64::from(len))
     }
 
@@ -279,7 +273,7 @@ impl TableStore {
     }
 
     /// A page that is not in the cache.
-    fn read_page(&self, run: &Run, page: u32, access: Access) -> Result<Arc<Page>> {
+    fn read_page(&self, run: &Arc<Run>, page: u32, access: Access) -> Result<Arc<Page>> {
         let file = self.file.get().ok_or_else(|| self.missing())?;
         let place = self.page_place(run, page)?;
         let readahead = &self.shared.readahead;
@@ -312,15 +306,12 @@ impl TableStore {
 
 impl Drop for TableStore {
     fn drop(&mut self) {
-        // Runs that no edit removed are not released one by one: the table was closed or dropped.
-        let bytes = self.indexes.get_mut().values().map(|i| i.bytes).sum();
-        self.shared.budget.sub(Part::RunIndexes, bytes);
         self.shared.budget.sub(Part::Metadata, *self.map_charged.get_mut());
     }
 }
 
 impl PageSource for TableStore {
-    fn page(&self, run: &Run, page: u32, access: Access) -> Result<Arc<Page>> {
+    fn page(&self, run: &Arc<Run>, page: u32, access: Access) -> Result<Arc<Page>> {
         read_counts::count(|c| c.accessed += 1);
         if access != Access::Verify {
             if let Some(hit) = self.shared.cache.get(&self.key(run, page), access) {
@@ -330,7 +321,7 @@ impl PageSource for TableStore {
         self.read_page(run, page, access)
     }
 
-    fn page_for_point(&self, run: &Run, page: u32, read: &mut bool) -> Result<Arc<Page>> {
+    fn page_for_point(&self, run: &Arc<Run>, page: u32, read: &mut bool) -> Result<Arc<Page>> {
         read_counts::count(|c| c.accessed += 1);
         if let Some(hit) = self.shared.cache.get(&self.key(run, page), Access::Point) {
             return Ok(hit);
@@ -354,17 +345,17 @@ impl PageSource for TableStore {
         Ok(pages.into_iter().flatten().collect())
     }
 
-    fn index(&self, run: &Run) -> Result<Arc<RunIndex>> {
-        run.index_or_load(|| {
+    fn index(&self, run: &Arc<Run>) -> Result<Arc<RunIndex>> {
+        let load = || {
             let file = self.file.get().ok_or_else(|| self.missing())?;
             let tail = &run.meta.index;
             let read = || file.read(run.meta.block(), tail.offset, tail.len as usize);
             read_counts::count(|c| c.accessed += 1);
             let bytes = self.timed(1, read)?;
             let index = RunIndex::parse(&bytes, &run.meta, &self.name)?;
-            self.charge_index(&run.meta, index.memory_bytes());
-            Ok(index)
-        })
+            Ok(if self.shared.indexes.has_room() { index } else { index.without_filter() })
+        };
+        run.index_or_load(load, |index| self.has_index(run, index))
     }
 }
 
@@ -408,10 +399,14 @@ impl RunStore for TableStore {
         }
         let extent = self.file()?.write_block(run.meta.block(), &run.bytes)?;
         self.unsynced.lock().insert(run.meta.block());
-        // The run's builder keeps its index, which takes about as much memory as its tail on disk.
-        self.charge_index(&run.meta, run.meta.index.len as usize);
+        // The pages come before the handle of the run.
+        self.cached.lock().insert(run.meta.block(), run.meta.pages);
         self.keep_new_pages(run, index);
         Ok(Extent { offset: extent.offset, len: extent.len })
+    }
+
+    fn keeps_index(&self, run: &Arc<Run>, index: &RunIndex) {
+        self.has_index(run, index);
     }
 
     fn write_pack(&self, block: BlockId, bytes: &[u8]) -> Result<()> {

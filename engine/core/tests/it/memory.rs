@@ -114,3 +114,38 @@ fn a_row_that_is_changed_again_and_again_takes_little_memory() {
         assert_eq!(all(&engine, &table), [(b"row".to_vec(), last.to_vec())]);
     }
 }
+
+/// Fences of keys of 1000 bytes take a quarter of the table: more than the whole budget.
+#[test]
+fn a_table_whose_fences_do_not_fit_stays_within_the_budget() {
+    let vfs = memory();
+    let engine = open(&vfs);
+    let table = engine.create_table(plain("t")).unwrap();
+    let key = |i: u32| -> Vec<u8> {
+        let digits = (i.wrapping_mul(2_654_435_761)).to_be_bytes();
+        digits.iter().copied().chain((0..996).map(|n| digits[n % 4])).collect()
+    };
+    const ROWS: u32 = 40_000;
+    for from in (0..ROWS).step_by(50) {
+        let mut txn = begin(&engine);
+        for i in from..from + 50 {
+            txn.put(&table, &key(i), &i.to_be_bytes(), false).unwrap();
+        }
+        txn.commit().unwrap();
+        engine.background_step();
+    }
+    engine.flush_all().unwrap();
+    let mut txn = begin(&engine);
+    let mut most = 0;
+    for n in 0..ROWS / 4 {
+        let i = n.wrapping_mul(7_919) % ROWS;
+        assert_eq!(get(&mut txn, &table, &key(i)), Some(i.to_be_bytes().to_vec()));
+        let mut missing = key(i);
+        missing.push(0);
+        assert_eq!(get(&mut txn, &table, &missing), None);
+        most = most.max(counter(&engine, "run_index_bytes"));
+    }
+    assert!(most > 5 << 20, "{most} bytes: there is too little for this test");
+    assert!(most < 8 << 20, "{most} bytes");
+    assert_eq!(scan(&engine, &mut txn, &table).len(), ROWS as usize);
+}

@@ -57,7 +57,7 @@ impl Open {
 }
 
 /// A page that a walk comes to. It begins with its fence, so a walk over pages of a forged run gets on.
-fn load(walk: &mut Walk, run: &Run, index: &RunIndex, number: u32) -> Result<Arc<Page>> {
+fn load(walk: &mut Walk, run: &Arc<Run>, index: &RunIndex, number: u32) -> Result<Arc<Page>> {
     walk.refills += 1;
     let page = walk.store.page(run, number, Access::Scan)?;
     if !page.begins_with(&index.fence(number)) {
@@ -168,7 +168,7 @@ impl RunSource {
             slice += 1;
         }
         let Some(s) = self.slices.get(slice) else { return Ok(None) };
-        let index = s.run.index()?;
+        let index = s.run.index()?.keep();
         let from = from.max(s.lo.as_deref().unwrap_or(&[]));
         let number = index.page_for_seek(from).min(index.pages() - 1);
         Ok(Some(Spot { slice, index, number }))
@@ -325,7 +325,7 @@ impl RunSource {
     fn spot_backward(&self, after: usize, at: Seq, from: Option<&[u8]>) -> Result<Option<Spot>> {
         let seen = |s: &Slice| !s.run.meta().is_after(at);
         let Some(slice) = self.slices[..after].iter().rposition(seen) else { return Ok(None) };
-        let index = self.slices[slice].run.index()?;
+        let index = self.slices[slice].run.index()?.keep();
         let last = index.pages() - 1;
         let from = self.cut_at(slice, from);
         let number = from.map_or(last, |key| index.page_for_seek(key).min(last));
