@@ -117,10 +117,46 @@ pub(crate) fn put_padded(out: &mut Vec<u8>, src: &[u8], space: u8) -> usize {
 
 /// Padded form of weights whose space is `space` (1 to 4 bytes).
 pub(crate) fn put_padded_weights(out: &mut Vec<u8>, src: &[u8], space: &[u8]) {
-    if let [one] = space {
-        put_padded(out, src, *one);
-        return;
+    let whole = match *space {
+        [one] => {
+            put_padded(out, src, one);
+            true
+        }
+        [a, b] => put_padded_units(out, src, [a, b]),
+        [a, b, c] => put_padded_units(out, src, [a, b, c]),
+        [a, b, c, d] => put_padded_units(out, src, [a, b, c, d]),
+        _ => false,
+    };
+    if !whole {
+        put_padded_any(out, src, space);
     }
+}
+
+/// As [`put_padded_any`], for weights that are whole units; false, and nothing is done, for others.
+fn put_padded_units<const N: usize>(out: &mut Vec<u8>, src: &[u8], space: [u8; N]) -> bool {
+    let (units, []) = src.as_chunks::<N>() else { return false };
+    let end = units.iter().rposition(|u| *u != space).map_or(0, |n| n + 1);
+    let mut rest = &units[..end];
+    out.reserve(rest.as_flattened().len() + N + 1);
+    while let Some(n) = rest.iter().position(|u| *u == space) {
+        out.extend_from_slice(rest[..n].as_flattened());
+        let run = rest[n..].iter().take_while(|u| **u == space).count();
+        // A unit that is no space follows: trailing spaces are cut off already.
+        let marker = if rest[n + run] < space { LESS } else { GREATER };
+        for _ in 0..run {
+            out.extend_from_slice(&space);
+            out.push(marker);
+        }
+        rest = &rest[n + run..];
+    }
+    out.extend_from_slice(rest.as_flattened());
+    out.extend_from_slice(&space);
+    out.push(END);
+    true
+}
+
+/// Padded form of weights that may end within a unit.
+fn put_padded_any(out: &mut Vec<u8>, src: &[u8], space: &[u8]) {
     let unit = space.len();
     let src = &src[..trimmed(src, space)];
     let mut chunks = src.chunks_exact(unit);
@@ -214,16 +250,30 @@ pub(crate) fn skip_padded(
     mask: u8,
     space: &[u8],
 ) -> Result<(), BadKey> {
+    match *space {
+        [a] => skip_padded_units(key, at, mask, [a]),
+        [a, b] => skip_padded_units(key, at, mask, [a, b]),
+        [a, b, c] => skip_padded_units(key, at, mask, [a, b, c]),
+        [a, b, c, d] => skip_padded_units(key, at, mask, [a, b, c, d]),
+        _ => Err(BadKey),
+    }
+}
+
+fn skip_padded_units<const N: usize>(
+    key: &[u8],
+    at: &mut usize,
+    mask: u8,
+    space: [u8; N],
+) -> Result<(), BadKey> {
+    let space = space.map(|b| b ^ mask);
     loop {
-        let end = at.checked_add(space.len()).ok_or(BadKey)?;
-        let unit = key.get(*at..end).ok_or(BadKey)?;
-        *at = end;
-        if unit.iter().zip(space).all(|(a, b)| a ^ mask == *b) {
-            match byte(key, at, mask)? {
-                END => return Ok(()),
-                LESS | GREATER => {}
-                _ => return Err(BadKey),
-            }
+        let (units, _) = key.get(*at..).ok_or(BadKey)?.as_chunks::<N>();
+        let n = units.iter().position(|u| *u == space).ok_or(BadKey)?;
+        *at += (n + 1) * N;
+        match byte(key, at, mask)? {
+            END => return Ok(()),
+            LESS | GREATER => {}
+            _ => return Err(BadKey),
         }
     }
 }
@@ -345,6 +395,31 @@ mod tests {
                     let mut at = 0;
                     skip_padded(&ka, &mut at, 0, space).unwrap();
                     assert_eq!(at, ka.len());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn weights_of_whole_units_are_padded_as_any_others() {
+        for space in [&[0u8, 2][..], &[2, 2], &[0, 0, 2], &[2, 0, 2], &[1, 2, 0, 2]] {
+            let unit = space.len();
+            // Weights of up to six units, each below, at or above a space, some cut within the last unit.
+            for n in 0..4usize.pow(6) {
+                let digits = (0..6).map(|i| n >> (2 * i) & 3).take_while(|d| *d > 0);
+                let mut src: Vec<u8> = digits
+                    .flat_map(|d| {
+                        let mut one = space.to_vec();
+                        one[unit - 1] = one[unit - 1] + d as u8 - 2;
+                        one
+                    })
+                    .collect();
+                for _ in 0..2 {
+                    let (mut fast, mut any) = (vec![7], vec![7]);
+                    put_padded_weights(&mut fast, &src, space);
+                    put_padded_any(&mut any, &src, space);
+                    assert_eq!(fast, any, "{src:x?} with the space {space:x?}");
+                    src.pop();
                 }
             }
         }

@@ -177,6 +177,8 @@ pub(crate) struct PageEncoder {
     suffixes: Vec<u8>,
     prefixes: Vec<u8>,
     payload: Vec<u8>,
+    /// As long as it was ever needed, so that it need not be cleared for each page; the compressed page is at its
+    /// beginning.
     packed: Vec<u8>,
     zstd: Option<zstd::bulk::Compressor<'static>>,
 }
@@ -215,8 +217,8 @@ impl PageEncoder {
         self.build_payload(pending);
         let start = out.len();
         out.resize(start + PAGE_HEADER, 0);
-        let codec = self.compress(compression);
-        let stored = if codec == CODEC_NONE { &self.payload } else { &self.packed };
+        let (codec, len) = self.compress(compression);
+        let stored = if codec == CODEC_NONE { &self.payload } else { &self.packed[..len] };
         out.extend_from_slice(stored);
         let page = &mut out[start..];
         page[8..12].copy_from_slice(&(self.payload.len() as u32).to_le_bytes());
@@ -225,31 +227,30 @@ impl PageEncoder {
         page[..8].copy_from_slice(&checksum.to_le_bytes());
     }
 
-    /// Compresses the payload into `packed` where that saves a sixteenth at least.
-    fn compress(&mut self, compression: Compression) -> u8 {
+    /// Compresses the payload into `packed` where that saves a sixteenth at least; returns how, and the length.
+    fn compress(&mut self, compression: Compression) -> (u8, usize) {
         let worth = self.payload.len() - self.payload.len() / 16;
+        let plain = (CODEC_NONE, self.payload.len());
         match compression {
-            Compression::None => CODEC_NONE,
+            Compression::None => plain,
             Compression::Lz4 => {
                 let most = lz4_flex::block::get_maximum_output_size(self.payload.len());
-                self.packed.resize(most, 0);
+                if self.packed.len() < most {
+                    self.packed.resize(most, 0);
+                }
                 match lz4_flex::block::compress_into(&self.payload, &mut self.packed) {
-                    Ok(n) if n < worth => {
-                        self.packed.truncate(n);
-                        CODEC_LZ4
-                    }
-                    _ => CODEC_NONE,
+                    Ok(n) if n < worth => (CODEC_LZ4, n),
+                    _ => plain,
                 }
             }
             Compression::Zstd(_) => {
-                let Some(context) = self.zstd.as_mut() else { return CODEC_NONE };
-                self.packed.resize(worth, 0);
-                match context.compress_to_buffer(&self.payload, &mut self.packed[..]) {
-                    Ok(n) if n < worth => {
-                        self.packed.truncate(n);
-                        CODEC_ZSTD
-                    }
-                    _ => CODEC_NONE,
+                let Some(context) = self.zstd.as_mut() else { return plain };
+                if self.packed.len() < worth {
+                    self.packed.resize(worth, 0);
+                }
+                match context.compress_to_buffer(&self.payload, &mut self.packed[..worth]) {
+                    Ok(n) if n < worth => (CODEC_ZSTD, n),
+                    _ => plain,
                 }
             }
         }

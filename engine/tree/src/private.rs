@@ -21,7 +21,7 @@
 use std::sync::Arc;
 
 use frond_base::{EntryKind, Lsn, Result, Seq, TreeId, SEQ_MAX};
-use frond_run::{MergeInput, Retention, RunMeta};
+use frond_run::{Compression, MergeInput, Retention, RunFormat, RunMeta};
 
 use crate::extent::Extent;
 use crate::input;
@@ -53,13 +53,17 @@ struct Generation {
     runs: Arc<[Slice]>,
     segment: Segment,
     bytes: u64,
+    /// Bytes of keys and values.
+    logical: u64,
     entries: u64,
 }
 
 impl Generation {
     fn new(runs: Vec<Slice>, segment: Segment) -> Generation {
         let counts = crate::slice::sum(&runs);
-        Generation { runs: runs.into(), segment, bytes: counts.bytes, entries: counts.entries }
+        let logical = runs.iter().map(|s| s.run.meta().logical_bytes).sum();
+        let (bytes, entries) = (counts.bytes, counts.entries);
+        Generation { runs: runs.into(), segment, bytes, logical, entries }
     }
 
     /// Size class: each is eight times as large as the one before.
@@ -155,8 +159,57 @@ impl PrivateRuns {
         segment: Segment,
         poll: &mut dyn FnMut() -> Result<()>,
     ) -> Result<()> {
+        self.write_as(input, self.tree.options.format_leaf, segment, poll)
+    }
+
+    /// As [`Self::write`], of a generation that [`Self::write_merged`] will merge with others: it is not
+    /// compressed, unless the oldest one shows that its pages take less than half of what their entries do.
+    pub fn write_for_merge(
+        &mut self,
+        input: MergeInput,
+        segment: Segment,
+        poll: &mut dyn FnMut() -> Result<()>,
+    ) -> Result<()> {
+        let leaf = self.tree.options.format_leaf;
+        let plain = RunFormat { compression: Compression::None, filter: false, ..leaf };
+        let worth = |g: &Generation| g.bytes < g.logical / 2;
+        let format = if self.generations.first().is_none_or(worth) { leaf } else { plain };
+        self.write_as(input, format, segment, poll)
+    }
+
+    /// Writes `input`, which is later than all that were written before, and merges it with all generations into
+    /// one. On `Err` nothing is lost but `input`.
+    pub fn write_merged(
+        &mut self,
+        input: MergeInput,
+        segment: Segment,
+        poll: &mut dyn FnMut() -> Result<()>,
+    ) -> Result<()> {
         assert!(self.upto() <= segment.after, "segments of operations ascend (PV2)");
-        let runs = self.rewrite(vec![input], poll)?;
+        while self.generations.len() >= FAN_IN_LAST {
+            self.merge_from(self.generations.len() - FAN_IN_LAST, poll)?;
+        }
+        let after = self.generations.first().map_or(segment.after, |g| g.segment.after);
+        let mut inputs = vec![input];
+        inputs.extend(self.inputs(0)?);
+        let runs = self.rewrite(inputs, self.tree.options.format_leaf, poll)?;
+        self.generations.clear();
+        if !runs.is_empty() {
+            self.generations.push(Generation::new(runs, Segment { after, upto: segment.upto }));
+        }
+        self.changed();
+        Ok(())
+    }
+
+    fn write_as(
+        &mut self,
+        input: MergeInput,
+        format: RunFormat,
+        segment: Segment,
+        poll: &mut dyn FnMut() -> Result<()>,
+    ) -> Result<()> {
+        assert!(self.upto() <= segment.after, "segments of operations ascend (PV2)");
+        let runs = self.rewrite(vec![input], format, poll)?;
         if !runs.is_empty() {
             self.generations.push(Generation::new(runs, segment));
             self.changed();
@@ -185,17 +238,23 @@ impl PrivateRuns {
 
     /// Merges the generation `first` and all newer ones.
     fn merge_from(&mut self, first: usize, poll: &mut dyn FnMut() -> Result<()>) -> Result<()> {
+        let inputs = self.inputs(first)?;
         let olds = &self.generations[first..];
-        let mut inputs = Vec::with_capacity(olds.len());
-        for g in olds.iter().rev() {
-            inputs.extend(input::chain(&self.tree.store, &self.tree.renewal(), g.runs.to_vec())?);
-        }
         let segment = joined(olds[0].segment, olds[olds.len() - 1].segment);
-        let runs = self.rewrite(inputs, poll)?;
+        let runs = self.rewrite(inputs, self.tree.options.format_leaf, poll)?;
         self.generations.truncate(first);
         self.generations.push(Generation::new(runs, segment));
         self.changed();
         Ok(())
+    }
+
+    /// The generation `first` and all newer ones, newest first.
+    fn inputs(&self, first: usize) -> Result<Vec<MergeInput>> {
+        let mut inputs = Vec::new();
+        for g in self.generations[first..].iter().rev() {
+            inputs.extend(input::chain(&self.tree.store, &self.tree.renewal(), g.runs.to_vec())?);
+        }
+        Ok(inputs)
     }
 
     /// The runs of the one generation; `None` when there is none. Panics when there are several.
@@ -251,11 +310,12 @@ impl PrivateRuns {
     fn rewrite(
         &self,
         inputs: Vec<MergeInput>,
+        format: RunFormat,
         poll: &mut dyn FnMut() -> Result<()>,
     ) -> Result<Vec<Slice>> {
         // Entries lose their sequences. Deletions stay: there may be a committed row below.
         let retention = Retention::newest(SEQ_MAX, false);
-        let (format, renewal) = (self.tree.options.format_leaf, self.tree.renewal());
+        let renewal = self.tree.renewal();
         let mut rewrite =
             Rewrite::new(&self.tree, renewal, inputs, retention, format, self.target_bytes)?;
         let mut runs = Vec::new();

@@ -78,7 +78,7 @@ impl Rewrite {
             Work::Merge(job) => job,
             Work::Counted(runs) => {
                 for meta in std::mem::take(runs) {
-                    note_written(tree, &meta, self.format == tree.options.format_leaf);
+                    note_written(tree, &meta, &self.format);
                     let extent = Extent { offset: 0, len: meta.bytes };
                     let run = TrunkRun::fresh(Run::new(meta), extent, tree.store.clone());
                     out.push(Slice::whole(Arc::new(run)));
@@ -94,7 +94,7 @@ impl Rewrite {
             let index = built.index(&format!("{}.frd", tree.id.table))?;
             let extent = tree.store.write_run(&built, &index)?;
             let meta = built.meta;
-            note_written(tree, &meta, self.format == tree.options.format_leaf);
+            note_written(tree, &meta, &self.format);
             let run = TrunkRun::fresh(Run::with_index(meta, index), extent, tree.store.clone());
             out.push(Slice::whole(Arc::new(run)));
         }
@@ -128,11 +128,14 @@ fn counted_pieces(inputs: &[Input], ranges: &[Range]) -> Vec<CountedPiece> {
     ranges.iter().map(piece).collect()
 }
 
-fn note_written(tree: &TreeInner, meta: &RunMeta, leaf: bool) {
+fn note_written(tree: &TreeInner, meta: &RunMeta, format: &RunFormat) {
     let counters = &tree.counters;
     counters.bytes_written.fetch_add(meta.bytes, Ordering::Relaxed);
     counters.entries_written.fetch_add(meta.entries, Ordering::Relaxed);
-    if !leaf && meta.logical_bytes > 0 && meta.bytes > 16 << 10 {
+    // Private runs may have a third format, without compression.
+    let (leaf, upper) = (tree.options.format_leaf, tree.options.format_upper);
+    let is_upper = *format != leaf && *format == RunFormat { filter: format.filter, ..upper };
+    if is_upper && meta.logical_bytes > 0 && meta.bytes > 16 << 10 {
         let now = scale(meta.bytes, 1024, meta.logical_bytes).clamp(1, 4096);
         let before = tree.ratio.load(Ordering::Relaxed);
         tree.ratio.store((before * 3 + now) / 4, Ordering::Relaxed);

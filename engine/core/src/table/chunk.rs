@@ -11,7 +11,7 @@ use frond_base::{EntryKind, EntryRef, EntrySource, Result};
 /// Where an entry is in a chunk's bytes.
 #[derive(Clone, Copy)]
 struct Place {
-    /// The eight bytes of the key behind the prefix that all keys of the chunk share.
+    /// The bytes of the key at the first eight places where the keys that are sorted differ.
     head: u64,
     at: u32,
     key: u32,
@@ -23,8 +23,6 @@ struct Place {
 pub(crate) struct Chunk {
     bytes: Vec<u8>,
     places: Vec<Place>,
-    /// Bytes that all keys begin with.
-    common: usize,
     unsorted: bool,
 }
 
@@ -33,15 +31,8 @@ const CHUNK_BYTES_MAX: usize = 1 << 30;
 
 impl Chunk {
     pub fn push(&mut self, key: &[u8], value: &[u8]) {
-        match self.places.last() {
-            None => self.common = key.len(),
-            Some(last) => {
-                let (first, before) = (self.key(self.places[0]), self.key(*last));
-                let unsorted = before > key;
-                let known = self.common.min(key.len());
-                let same = first.iter().zip(&key[..known]).take_while(|(a, b)| a == b).count();
-                (self.common, self.unsorted) = (same, self.unsorted | unsorted);
-            }
+        if let Some(last) = self.places.last() {
+            self.unsorted |= self.key(*last) > key;
         }
         let at = self.bytes.len() as u32;
         self.bytes.extend_from_slice(key);
@@ -97,12 +88,18 @@ impl Chunk {
         }
         let mut places = std::mem::take(&mut self.places);
         let part = &mut places[from..to];
+        let differing = self.differing(part);
+        let in_a_row = differing[7] - differing[0] == 7;
         for place in part.iter_mut() {
-            let rest = &self.key(*place)[self.common..];
-            let mut head = [0; 8];
-            let n = rest.len().min(8);
-            head[..n].copy_from_slice(&rest[..n]);
-            place.head = u64::from_be_bytes(head);
+            // Where the heads of two keys differ first, the keys differ first, or one has ended.
+            let key = self.key(*place);
+            place.head = match key.get(differing[0]..).and_then(|rest| rest.first_chunk()) {
+                Some(head) if in_a_row => u64::from_be_bytes(*head),
+                _ => {
+                    let byte = |at: usize| key.get(at).copied().unwrap_or(0);
+                    u64::from_be_bytes(differing.map(byte))
+                }
+            };
         }
         let by_key = |a: &Place, b: &Place| match a.head.cmp(&b.head) {
             Ordering::Equal => self.key(*a).cmp(self.key(*b)),
@@ -112,13 +109,53 @@ impl Chunk {
         self.places = places;
     }
 
+    /// The first eight places at which not all of these keys have the same byte, ascending. Keys of texts have
+    /// weights whose high bytes are all the same: eight bytes in a row would tell few of them apart. Only the first
+    /// bytes are looked at; others count as different.
+    fn differing(&self, part: &[Place]) -> [usize; 8] {
+        const WORDS: usize = 8;
+        let first = part.first().map_or(&[][..], |first| self.key(*first));
+        let mut differ = [0u64; WORDS];
+        // Every key has these bytes; behind them one may have ended, which is a difference too.
+        let mut shared = first.len();
+        for place in part {
+            let key = self.key(*place);
+            shared = shared.min(key.len());
+            let (ours, theirs) = (first.as_chunks::<8>().0, key.as_chunks::<8>().0);
+            for (word, (a, b)) in differ.iter_mut().zip(ours.iter().zip(theirs)) {
+                *word |= u64::from_be_bytes(*a) ^ u64::from_be_bytes(*b);
+            }
+        }
+        // What is not in a whole word of every key counts as different.
+        let known = (shared / 8).min(WORDS) * 8;
+        let differs = |at: &usize| *at >= known || differ[at / 8].to_be_bytes()[at % 8] != 0;
+        let mut found = (0..).filter(differs);
+        std::array::from_fn(|_| found.next().unwrap_or(known))
+    }
+
+    /// Removes all entries; the memory is used again.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.places.clear();
+        self.unsorted = false;
+    }
+
+    /// Whether the entries came in another order than that of their keys, or may have.
+    pub fn is_unsorted(&self) -> bool {
+        self.unsorted
+    }
+
     /// All entries in key order.
+    #[cfg(test)]
     pub fn sorted(mut self) -> SortedChunk {
         let upto = self.len();
         self.sort(0, upto);
         SortedChunk::of(Arc::new(self), 0, upto)
     }
 }
+
+/// Entries that are brought into the processor's cache at once.
+const AHEAD: usize = 16;
 
 /// Entries of a chunk in key order.
 pub(crate) struct SortedChunk {
@@ -131,6 +168,16 @@ impl SortedChunk {
     /// The entries `from..upto`, which are sorted.
     pub fn of(chunk: Arc<Chunk>, from: usize, upto: usize) -> SortedChunk {
         SortedChunk { chunk, next: from, upto }
+    }
+
+    /// Reads a byte of each of the next entries. They are all over the memory, and these reads wait for it at the
+    /// same time, where the entries would one after the other.
+    fn touch(&self) {
+        let chunk = &*self.chunk;
+        let next = &chunk.places[self.next..self.upto.min(self.next + AHEAD).max(self.next)];
+        let byte = |at: usize| chunk.bytes.get(at).copied().unwrap_or(0);
+        let both = |p: &Place| byte(p.at as usize) ^ byte((p.at + p.key) as usize);
+        std::hint::black_box(next.iter().fold(0, |sum, p| sum ^ both(p)));
     }
 }
 
@@ -150,6 +197,9 @@ impl EntrySource for SortedChunk {
     #[inline]
     fn advance(&mut self) -> Result<()> {
         self.next += 1;
+        if self.next.is_multiple_of(AHEAD) {
+            self.touch();
+        }
         Ok(())
     }
 }
@@ -174,7 +224,8 @@ mod tests {
             }
             let mut chunk = Chunk::default();
             keys.iter().for_each(|key| chunk.push(key, &key[..3]));
-            assert_eq!((chunk.common, chunk.unsorted), (6, !in_order));
+            assert_eq!(chunk.unsorted, !in_order);
+            assert_eq!(chunk.differing(&chunk.places), [6, 7, 8, 9, 10, 11, 12, 13]);
             let mut sorted = chunk.sorted();
             let mut wanted = keys.clone();
             wanted.sort();
@@ -185,6 +236,47 @@ mod tests {
                 sorted.advance().unwrap();
             }
             assert!(!sorted.valid());
+        }
+    }
+
+    /// Weights of two bytes: every second byte is the same in all keys.
+    #[test]
+    fn keys_are_told_apart_by_the_bytes_in_which_they_differ() {
+        let mut chunk = Chunk::default();
+        let mut keys: Vec<Vec<u8>> = Vec::new();
+        for n in 0..2_000u32 {
+            let mixed = n.wrapping_mul(0x9e37_79b9).to_be_bytes();
+            let letters = mixed.iter().flat_map(|b| [b >> 4, b & 15]);
+            // Of several lengths: behind the sixteenth byte some have ended, others have zeros.
+            let ends = 8 + n as usize % 3;
+            keys.push(letters.chain([0; 4]).take(ends).flat_map(|l| [0, l]).collect());
+        }
+        keys.sort();
+        keys.dedup();
+        keys.iter().rev().for_each(|key| chunk.push(key, b""));
+        assert_eq!(chunk.differing(&chunk.places), [1, 3, 5, 7, 9, 11, 13, 15]);
+        let mut sorted = chunk.sorted();
+        for key in keys {
+            assert_eq!(sorted.entry().key, key);
+            sorted.advance().unwrap();
+        }
+        assert!(!sorted.valid());
+    }
+
+    #[test]
+    fn keys_that_differ_far_from_their_beginning_are_sorted() {
+        for same in [0, 7, 8, 55, 63, 64, 65, 200] {
+            let mut chunk = Chunk::default();
+            for n in (0..=255u8).rev() {
+                let mut key = vec![5; same];
+                key.extend_from_slice(&[n / 16, 9, n % 16]);
+                chunk.push(&key[..key.len() - usize::from(n % 16 == 0)], &[n]);
+            }
+            let mut sorted = chunk.sorted();
+            for n in 0..=255 {
+                assert_eq!(sorted.entry().value, [n], "behind {same} bytes");
+                sorted.advance().unwrap();
+            }
         }
     }
 

@@ -26,6 +26,15 @@ impl Owner {
 
     /// One generation of changes.
     pub fn write(&mut self, changes: impl IntoIterator<Item = (Vec<u8>, Option<Vec<u8>>)>) {
+        let (input, segment) = self.input(changes);
+        self.runs.write(input, segment, &mut || Ok(())).unwrap();
+    }
+
+    /// The changes as what is written.
+    pub fn input(
+        &mut self,
+        changes: impl IntoIterator<Item = (Vec<u8>, Option<Vec<u8>>)>,
+    ) -> (MergeInput, Segment) {
         let mut buffer = SortedBuffer::new();
         let after = self.op;
         for (key, value) in changes {
@@ -36,7 +45,7 @@ impl Owner {
         }
         let segment = Segment { after, upto: self.op };
         let scan = SegmentScan::new(Arc::new(buffer), segment.after, segment.upto);
-        self.runs.write(MergeInput::entries(scan), segment, &mut || Ok(())).unwrap();
+        (MergeInput::entries(scan), segment)
     }
 
     pub fn tidy(&mut self, marks: &[u64]) {

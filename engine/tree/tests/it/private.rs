@@ -61,6 +61,44 @@ fn generations_stay_few_and_entries_are_rewritten_a_few_times() {
     assert!(written < 4 * 300 * 80, "{written} entries written");
 }
 
+/// Generations that are to be merged are not compressed, but for those whose entries compress well.
+#[test]
+fn generations_for_a_merge_end_in_one_that_is_compressed() {
+    for (rounds, well) in [(0, false), (1, false), (5, false), (5, true), (40, false), (40, true)] {
+        let mut rng = TestRng::new(rounds);
+        let bench = Bench::new(tiny());
+        let mut owner = Owner::new(&bench);
+        // Texts of few letters become shorter by a third, equal bytes by nearly all of their length.
+        let letters = if well { 1 } else { 4 };
+        let mut changes = || -> Vec<(Vec<u8>, Option<Vec<u8>>)> {
+            let mut value = || (0..60).map(|_| below(&mut rng, letters) as u8).collect();
+            (0..200).map(|n| (row(n * 999 % 1000), Some(value()))).collect()
+        };
+        let mut stored = Vec::new();
+        for _ in 0..rounds {
+            let (input, segment) = owner.input(changes());
+            let before = owner.runs.bytes();
+            owner.runs.write_for_merge(input, segment, &mut || Ok(())).unwrap();
+            stored.push(owner.runs.bytes() - before);
+        }
+        if let [first, second, ..] = stored[..] {
+            assert_eq!(first == second, well, "{stored:?}");
+            assert!(first <= second);
+        }
+        owner.verify(&bench);
+        let (input, segment) = owner.input(changes());
+        owner.runs.write_merged(input, segment, &mut || Ok(())).unwrap();
+        assert_eq!((owner.runs.generations(), owner.runs.entries()), (1, 200));
+        assert!(stored.iter().all(|bytes| owner.runs.bytes() <= *bytes));
+        owner.verify(&bench);
+        // Nothing at all may come last.
+        let (input, segment) = owner.input([]);
+        owner.runs.write_merged(input, segment, &mut || Ok(())).unwrap();
+        assert_eq!((owner.runs.generations(), owner.runs.entries()), (1, 200));
+        owner.verify(&bench);
+    }
+}
+
 #[test]
 fn a_rollback_drops_what_came_after_its_savepoint_and_gives_the_blocks_back() {
     let mut rng = TestRng::new(4);
