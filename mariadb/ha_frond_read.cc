@@ -511,8 +511,13 @@ int ha_frond::multi_range_read_init(RANGE_SEQ_IF *seq, void *param, uint n_range
 
 int ha_frond::multi_range_read_next(range_id_t *range) { return mrr_.dsmrr_next(range); }
 
+// Without index merges (note_clustering) the server takes every range for one that reads the index alone: test_quick_select
+// passes "only single ranges" on to get_key_scans_params, where that argument means this. A plain index would seem as cheap
+// as a clustering one, and cheaper than a scan of the table.
 ha_rows ha_frond::multi_range_read_info_const(uint index, RANGE_SEQ_IF *seq, void *param, uint n_ranges,
                                               uint *bufsz, uint *flags, Cost_estimate *cost) {
+    if (!table->covering_keys.is_set(index))
+        *flags &= ~HA_MRR_INDEX_ONLY;
     mrr_.init(this, table);
     const ha_rows rows = mrr_.dsmrr_info_const(index, seq, param, n_ranges, bufsz, flags, cost);
     // A row that is looked up for an entry costs 12 to 14 rows of a scan, while the server assumes 5. Of few rows all plans are

@@ -8,13 +8,13 @@
 
 #include <mutex>
 #include <string>
-#include <vector>
 
 #include "backup.h"
 #include "errors.h"
 #include "foreign.h"
 #include "ha_frond.h"
 #include "information_schema.h"
+#include "leftovers.h"
 #include "log.h"
 #include "mysqld.h"
 #include "schema.h"
@@ -74,7 +74,9 @@ static int drop_table(handlerton *, const char *path) {
     if (frond_is_temporary(path) && Frond_session::drops_later(current_thd, name))
         return 0;
     if (!frond_is_temporary(path)) {
-        const int rc = frond_drop_with_foreigns(current_thd, name);
+        int rc = frond_drop_with_foreigns(current_thd, name);
+        if (rc == FROND_NOT_FOUND)
+            rc = frond_drop_partitions(current_thd, name);
         return rc == FROND_NOT_FOUND ? HA_ERR_NO_SUCH_TABLE : frond_to_handler_error(nullptr, rc);
     }
     frond_db *scratch = frond_scratch(false);
@@ -88,18 +90,9 @@ static void wipe_scratch() {
 }
 
 // Temporary tables of an earlier server process, whose sessions have ended. The server itself
-// removes only those whose .frm file is in its current temporary directory. Earlier releases had them in the database itself.
+// removes only those whose .frm file is in its current temporary directory.
 static void drop_temporary_tables() {
-    std::vector<std::string> names;
-    auto collect = [](void *ctx, const char *name) {
-        if (frond_is_temporary(name) && !strchr(name, '/'))
-            static_cast<std::vector<std::string> *>(ctx)->push_back(name);
-    };
-    if (frond_table_list(frond_database, collect, &names))
-        sql_print_warning("Frond: looking for old temporary tables: %s", frond_last_error());
-    for (const std::string &name : names)
-        if (frond_table_discard(frond_database, name.c_str()))
-            sql_print_warning("Frond: dropping an old temporary table: %s", frond_last_error());
+    frond_drop_old_temporary();
     wipe_scratch();
 }
 
@@ -145,6 +138,7 @@ static int init(void *p) {
     frond_install_xa(hton);
     frond_install_backup(hton);
     frond_install_alter(hton);
+    frond_install_leftovers(hton);
     ignore_db_dirs_append(FROND_DIRECTORY);
     ignore_db_dirs_append(FROND_SCRATCH_DIRECTORY);
 

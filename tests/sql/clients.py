@@ -243,10 +243,14 @@ class Ledger(Client):
 
 
 class Define(Client):
-    """Defines tables. After a kill, a table is as before or as after the statement in doubt."""
+    """Defines tables. After a kill, a table is as before or as after the statement in doubt.
+
+    Partitioned tables have an x in their names, until they have no partitions. They are not copied to other partitioned ones,
+    renamed or truncated: the server does not finish these after a kill, with InnoDB either."""
 
     def __init__(self, server: Server, seed: str, number: int):
         super().__init__(server, seed, number)
+        # The one that is known, and those that the statement in doubt may have made of it.
         self.states: list[frozenset[tuple[str, int]]] = [frozenset()]
         self.serial = 0
 
@@ -254,18 +258,18 @@ class Define(Client):
         pass
 
     def step(self) -> None:
-        now = dict(self.states[-1])
+        now = dict(self.states[0])
         name = self.r.choice(sorted(now)) if now and self.r.random() < 0.7 else ""
         if not name:
-            self.serial += 1
-            name = f"made{self.number}_{self.serial}"
-            self._run(f"CREATE TABLE {name} (a INT PRIMARY KEY, b INT, c VARCHAR(50), KEY (b)) "
-                      f"ENGINE={engine()}", now | {name: 0})
-            self._run(f"INSERT INTO {name} SELECT seq, seq MOD 10, 'text' FROM seq_1_to_500",
-                      now | {name: 500})
+            self._create(now)
             return
-        kind = self.r.choice(["alter", "alter", "truncate", "rename", "drop", "drop"])
+        partitions = self._partitions(name) if "x" in name else []
+        if partitions:
+            self._change_partitions(now, name, partitions)
+            return
+        kind = self.r.choice(["alter", "alter", "truncate", "rename", "swap", "replace", "drop", "drop"])
         rest = {k: v for k, v in now.items() if k != name}
+        plain = [other for other in sorted(rest) if "x" not in other]
         if kind == "alter":
             self.serial += 1
             change = self.r.choice([f"ADD KEY k{self.serial} (c, b)", "ENGINE=" + engine(), "FORCE",
@@ -274,25 +278,67 @@ class Define(Client):
         elif kind == "truncate":
             self._run(f"TRUNCATE TABLE {name}", rest | {name: 0})
         elif kind == "rename":
-            self.serial += 1
-            other = f"made{self.number}_{self.serial}"
+            other = self._name()
             self._run(f"RENAME TABLE {name} TO {other}", rest | {other: now[name]})
+        elif kind == "swap" and plain:
+            other, between = self.r.choice(plain), self._name()
+            self._run(f"RENAME TABLE {name} TO {between}, {other} TO {name}, {between} TO {other}",
+                      rest | {name: now[other], other: now[name]})
+        elif kind == "replace":
+            self._run(f"CREATE OR REPLACE TABLE {name} {self.COLUMNS} ENGINE={engine()}", rest | {name: 0}, rest)
         else:
             self._run(f"DROP TABLE {name}", rest)
 
-    def _run(self, sql: str, after: dict[str, int]) -> None:
-        self.states.append(frozenset(after.items()))
+    COLUMNS = "(a INT PRIMARY KEY, b INT, c VARCHAR(50), KEY (b))"
+
+    def _name(self, mark: str = "") -> str:
+        self.serial += 1
+        return f"made{self.number}_{mark}{self.serial}"
+
+    def _create(self, now: dict[str, int]) -> None:
+        partitioned = self.r.random() < 0.4
+        name = self._name("x" if partitioned else "")
+        ranges = ("PARTITION BY RANGE (a) (PARTITION p0 VALUES LESS THAN (250), PARTITION p1 VALUES LESS THAN (1000))"
+                  if partitioned else "")
+        self._run(f"CREATE TABLE {name} {self.COLUMNS} ENGINE={engine()} {ranges}", now | {name: 0})
+        self._run(f"INSERT INTO {name} SELECT seq, seq MOD 10, 'text' FROM seq_1_to_500", now | {name: 500})
+
+    def _partitions(self, name: str) -> list[str]:
+        return [row[0].decode() for row in rows(
+            self.connection, "SELECT partition_name FROM information_schema.partitions WHERE table_schema = 'kill9' "
+                             f"AND table_name = '{name}' AND partition_name IS NOT NULL")]
+
+    def _change_partitions(self, now: dict[str, int], name: str, partitions: list[str]) -> None:
+        kind = self.r.choice(["reorganize", "exchange", "exchange", "remove", "remove", "drop"])
+        if kind == "reorganize":
+            change = ("p1, p2 INTO (PARTITION p1 VALUES LESS THAN (1000))" if "p2" in partitions else
+                      "p1 INTO (PARTITION p1 VALUES LESS THAN (400), PARTITION p2 VALUES LESS THAN (1000))")
+            self._run(f"ALTER TABLE {name} REORGANIZE PARTITION {change}", now)
+        elif kind == "exchange":
+            other = self._name("x")
+            self._run(f"CREATE TABLE {other} LIKE {name}", now | {other: 0})
+            self._run(f"ALTER TABLE {other} REMOVE PARTITIONING", now | {other: 0})
+            moved = int(rows(self.connection, f"SELECT COUNT(*) FROM {name} PARTITION (p0)")[0][0])
+            self._run(f"ALTER TABLE {name} EXCHANGE PARTITION p0 WITH TABLE {other}",
+                      now | {name: now[name] - moved, other: moved})
+        elif kind == "remove":
+            self._run(f"ALTER TABLE {name} REMOVE PARTITIONING", now)
+        else:
+            self._run(f"DROP TABLE {name}", {k: v for k, v in now.items() if k != name})
+
+    def _run(self, sql: str, *after: dict[str, int]) -> None:
+        self.states[1:] = [frozenset(state.items()) for state in after]
         self.last = sql
         try:
             run(self.connection, sql)
             run(self.connection, "COMMIT")
         except pymysql.err.Error as error:
             if error.args[0] in RETRIED + self.tolerated:
-                self.states.pop()
+                del self.states[1:]
             elif error.args[0] not in LOST:
                 raise Problem(f"{sql}: {error}") from error
             raise
-        self.states = self.states[-1:]
+        self.states = self.states[1:2]
         self.acknowledged += 1
 
     def verify(self, admin: pymysql.Connection) -> None:
@@ -312,7 +358,12 @@ class Define(Client):
                 raise Problem(f"table {name} after '{self.last}': {found[name]} rows, {by_index} in an "
                               f"index, CHECK TABLE {verdict!r}")
         now = frozenset(found.items())
-        if now not in self.states[-2:]:
+        if now not in self.states:
             raise Problem(f"tables after '{self.last}': {sorted(now)}, expected one of "
-                          f"{[sorted(s) for s in self.states[-2:]]}")
+                          f"{[sorted(s) for s in self.states]}")
         self.states = [now]
+        left = engine() == "Frond" and rows(
+            admin, "SELECT DISTINCT table_name FROM information_schema.FROND_INDEXES WHERE table_schema = 'kill9' "
+                   "AND table_name LIKE '#mysql50##sql%'")
+        if left:
+            raise Problem(f"left in the engine after '{self.last}': {left}")

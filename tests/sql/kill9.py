@@ -7,11 +7,12 @@ What the clients do, each in transactions with frond_flush_log_at_commit=1:
     bank      moves money between accounts; the sum is constant, KEY (owner, balance) follows
     lists     appends unique numbers to lists, several in one transaction; see anomalies.py
     ledger    rows in order of an AUTO_INCREMENT, which must not lose any acknowledged one
-    define    CREATE, TRUNCATE, ALTER ... ADD KEY, RENAME and DROP of tables of its own
+    define    CREATE, CREATE OR REPLACE, TRUNCATE, ALTER ... ADD KEY, RENAME of one and of several, and DROP of tables of its
+              own; REORGANIZE, EXCHANGE and REMOVE of partitions
 
 After each restart: acknowledged transactions are there, those in doubt whole or not at all, the sum
 holds, each list is a prefix-ordered list of what was appended, CHECK TABLE says OK, secondary
-indexes and rows agree, and defined tables are as one of the two states around the kill.
+indexes and rows agree, defined tables are as one of the states around the kill, and no others are in the engine.
 
 --log-mib N: at last a cycle that fills N MiB of log before the kill, and prints the recovery time. Then it is killed
 again when the log is short enough for frond_recovery_target=1: recovery keeps to that.
