@@ -18,7 +18,7 @@ use parking_lot::Mutex;
 
 use crate::budget::{Budget, Part};
 
-/// Steps of the hand for one index that comes in. It finds at least one that can go, unless all are in use.
+/// Steps of the hand for one index that comes in, and for each change of the limit; never more than a round.
 const STEPS: usize = 32;
 /// Handles of runs that are gone leave the queue when it is this long, or twice as long as after the last time.
 const PURGE: usize = 256;
@@ -27,6 +27,8 @@ const PURGE: usize = 256;
 pub struct IndexCache {
     budget: Arc<Budget>,
     limit: AtomicUsize,
+    /// Handles that the hand has yet to look at for indexes without their filter.
+    unseen: AtomicUsize,
     queue: Mutex<Queue>,
 }
 
@@ -40,14 +42,20 @@ impl IndexCache {
     pub fn new(budget: Arc<Budget>) -> IndexCache {
         let limit = AtomicUsize::new(budget.limit());
         let queue = Mutex::new(Queue { runs: VecDeque::new(), purge_at: PURGE });
-        IndexCache { budget, limit, queue }
+        IndexCache { budget, limit, unseen: AtomicUsize::new(0), queue }
     }
 
-    /// The most that they should take, in bytes. When it is less than they do, the hand starts.
+    /// The most that they should take, in bytes. When it is less than they do, the hand starts; when half of it is free,
+    /// indexes without their filter go, so that the next use loads them with it.
     pub fn set_limit(&self, bytes: usize) {
         self.limit.store(bytes, Ordering::Relaxed);
         if self.excess() > 0 {
             self.queue.lock().turn(STEPS, || self.excess() > 0);
+        } else if self.unseen.load(Ordering::Relaxed) > 0 && self.used() < bytes / 2 {
+            let mut queue = self.queue.lock();
+            let steps = STEPS.min(self.unseen.load(Ordering::Relaxed));
+            self.unseen.fetch_sub(steps, Ordering::Relaxed);
+            queue.turn_for_filters(steps);
         }
     }
 
@@ -64,6 +72,9 @@ impl IndexCache {
         if queue.runs.len() >= queue.purge_at {
             queue.runs.retain(|run| run.strong_count() > 0);
             queue.purge_at = PURGE.max(2 * queue.runs.len());
+        }
+        if run.lacks_filter() {
+            self.unseen.store(queue.runs.len(), Ordering::Relaxed);
         }
         queue.turn(STEPS, || self.excess() > 0);
     }
@@ -85,7 +96,8 @@ impl IndexCache {
 impl Queue {
     /// Moves the hand by at most `steps` handles, while `needed`.
     fn turn(&mut self, steps: usize, needed: impl Fn() -> bool) {
-        for _ in 0..steps {
+        // Not twice to the same handle: its readers have had no time to use it again.
+        for _ in 0..steps.min(self.runs.len()) {
             if !needed() {
                 return;
             }
@@ -95,6 +107,18 @@ impl Queue {
                 None => {}
                 Some(true) => self.runs.push_back(handle),
                 Some(false) => run.give_up_index(),
+            }
+        }
+    }
+
+    /// Moves the hand by `steps` handles and takes away indexes without their filter.
+    fn turn_for_filters(&mut self, steps: usize) {
+        for _ in 0..steps {
+            let Some(handle) = self.runs.pop_front() else { return };
+            match handle.upgrade() {
+                Some(run) if run.lacks_filter() => run.give_up_index(),
+                Some(_) => self.runs.push_back(handle),
+                None => {}
             }
         }
     }

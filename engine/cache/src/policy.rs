@@ -30,7 +30,10 @@ impl CachePolicy {
     /// The most that fences and filters of runs may take now: what write buffers and the like leave, but for the
     /// page cache's floor. A look-up that has to read them first reads more than a page.
     pub fn index_limit(&self, budget: &Budget) -> usize {
-        let left = self.left(budget) + budget.used_by(Part::RunIndexes);
+        let shrink = [Part::PageCache, Part::RowCache, Part::RunIndexes];
+        let others =
+            budget.used().saturating_sub(shrink.map(|part| budget.used_by(part)).iter().sum());
+        let left = budget.limit().saturating_sub(others + self.reserve);
         left.min(budget.limit() - budget.limit() / 16)
             .saturating_sub(self.floor)
             .max(budget.limit() / 64)

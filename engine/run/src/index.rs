@@ -268,6 +268,11 @@ impl RunIndex {
         RunIndex { filter: None, ..self }
     }
 
+    /// Whether its run has a filter that is not here.
+    pub(crate) fn lacks_filter(&self, meta: &RunMeta) -> bool {
+        meta.has_filter && self.filter.is_none()
+    }
+
     #[inline]
     pub(crate) fn note_use(&self) {
         // Read first: a store would take the line from all other threads that read the run.

@@ -125,9 +125,16 @@ impl Run {
         Ok(index)
     }
 
-    /// Whether the fences in memory were used since the last call; `None` when there are none.
+    /// Whether the fences in memory were used since the last call, or a reader keeps them; `None` when there are none.
     pub fn lends_index(&self) -> Option<bool> {
-        Some(self.index.load().as_deref()?.was_used())
+        let held = self.index.load();
+        let index = held.as_ref()?;
+        Some(index.was_used() || Arc::strong_count(index) > 1)
+    }
+
+    /// Whether fences are in memory without the filter that the run has.
+    pub fn lacks_filter(&self) -> bool {
+        self.index.load().as_deref().is_some_and(|index| index.lacks_filter(&self.meta))
     }
 
     /// Lets go of the fences: their memory is free when the last reader has let go, too. The next use loads them.

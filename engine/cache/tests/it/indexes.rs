@@ -5,7 +5,7 @@ use std::sync::Arc;
 use frond_base::TableId;
 use frond_cache::{Budget, IndexCache, Part};
 use frond_run::testing::{build_run, MemSource, OwnedEntry};
-use frond_run::{Compression, KeyShape, PageSource, Run, RunFormat, RunIdentity};
+use frond_run::{Compression, KeyShape, Run, RunFormat, RunIdentity, RunIndex};
 
 /// `n` runs of 500 keys with filters, no index loaded.
 fn runs(source: &MemSource, n: u64) -> Vec<Arc<Run>> {
@@ -36,8 +36,13 @@ impl Indexes {
     /// One use of the index, as a table's store gives it.
     fn touch(&self, run: &Arc<Run>) {
         if run.cached_index().is_none() {
-            let index = self.source.index(run).expect("in memory");
-            self.cache.admit(run, &index);
+            let load = || {
+                let tail = run.meta.index;
+                let bytes = self.source.read(run.meta.block(), tail.offset, tail.len)?;
+                let index = RunIndex::parse(&bytes, &run.meta, "memory")?;
+                Ok(if self.cache.has_room() { index } else { index.without_filter() })
+            };
+            run.index_or_load(load, |index| self.cache.admit(run, index)).expect("in memory");
         }
     }
 
@@ -60,14 +65,43 @@ fn what_was_not_used_goes_when_others_need_the_room() {
         assert!(all.used() <= 21 * one, "{} of {one} each", all.used());
     }
     assert!(runs[0].cached_index().is_some());
-    let held = runs.iter().filter(|run| run.cached_index().is_some()).count();
-    assert_eq!(all.used(), held * one, "XC1");
+    let held = runs.iter().filter_map(|run| run.cached_index()).map(|index| index.memory_bytes());
+    assert_eq!(all.used(), held.sum::<usize>(), "XC1");
     assert!(!all.cache.has_room());
     // Less room: the next adjustments take more away, down to nothing.
-    for _ in 0..10 {
+    for _ in 0..20 {
         all.cache.set_limit(0);
     }
     assert_eq!(all.used(), 0);
+}
+
+#[test]
+fn filters_come_back_when_there_is_room_again() {
+    let all = Indexes::new();
+    let runs = runs(&all.source, 100);
+    all.touch(&runs[0]);
+    let one = all.used();
+    all.cache.set_limit(20 * one);
+    runs.iter().for_each(|run| all.touch(run));
+    let lacking = |runs: &[Arc<Run>]| runs.iter().filter(|run| run.lacks_filter()).count();
+    assert!(lacking(&runs) > 0);
+    for _ in 0..10 {
+        all.cache.set_limit(1 << 20);
+    }
+    runs.iter().for_each(|run| all.touch(run));
+    assert_eq!((lacking(&runs), all.used()), (0, 100 * one));
+}
+
+#[test]
+fn an_index_that_a_reader_keeps_stays_with_its_run() {
+    let all = Indexes::new();
+    let runs = runs(&all.source, 100);
+    all.touch(&runs[0]);
+    let one = all.used();
+    let reader = runs[0].cached_index().unwrap().keep();
+    all.cache.set_limit(10 * one);
+    runs.iter().for_each(|run| all.touch(run));
+    assert!(runs[0].cached_index().is_some_and(|index| std::ptr::eq(&*index, &*reader)));
 }
 
 #[test]
