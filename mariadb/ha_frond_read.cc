@@ -513,10 +513,10 @@ int ha_frond::multi_range_read_next(range_id_t *range) { return mrr_.dsmrr_next(
 
 // Without index merges (note_clustering) the server takes every range for one that reads the index alone: test_quick_select
 // passes "only single ranges" on to get_key_scans_params, where that argument means this. A plain index would seem as cheap
-// as a clustering one, and cheaper than a scan of the table.
+// as a clustering one, and cheaper than a scan of the table. With index merges the flag is true: they read the index alone.
 ha_rows ha_frond::multi_range_read_info_const(uint index, RANGE_SEQ_IF *seq, void *param, uint n_ranges,
                                               uint *bufsz, uint *flags, Cost_estimate *cost) {
-    if (!table->covering_keys.is_set(index))
+    if (has_clustering_ && !table->covering_keys.is_set(index))
         *flags &= ~HA_MRR_INDEX_ONLY;
     mrr_.init(this, table);
     const ha_rows rows = mrr_.dsmrr_info_const(index, seq, param, n_ranges, bufsz, flags, cost);

@@ -2,10 +2,10 @@
 //
 // Tables of the core that the server does not know any more. Each partition is a table of the core. When the server drops or
 // renames them all and is killed between two, its DDL log has the table but not its partitions: those are in the .par file,
-// which goes first. What is left then goes in three places: at the start, once the DDL log has been worked off, if its name
-// is one that ALTER TABLE gives; in DROP TABLE of the table that it was a partition of; and in DROP DATABASE.
+// which goes first. What is left then goes in DROP TABLE of the table that it was a partition of, and in DROP DATABASE.
 //
-// Partitions with names of their own stay at the start: the files of their table may just be missing.
+// At the start it is only reported, for it may be the only copy of rows: the server renames files of a table also when the engine
+// could not rename its rows, and EXCHANGE PARTITION has rows under a name that never has a file.
 //
 // Tested in mysql-test/frond/t/leftovers.test.
 
@@ -14,6 +14,7 @@
 #include "leftovers.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <set>
 #include <string>
 #include <unistd.h>
@@ -54,46 +55,21 @@ static std::string whole_of(const std::string &name) {
 // Whether the server has a file of the table.
 static bool has_files(const std::string &whole) {
     const std::string path = std::string(mysql_real_data_home) + "/" + whole;
-    return access((path + ".frm").c_str(), F_OK) == 0 || access((path + ".par").c_str(), F_OK) == 0;
+    // Any other failure than "no such file" says nothing about the file.
+    auto is_there = [](const std::string &file) { return access(file.c_str(), F_OK) == 0 || errno != ENOENT; };
+    return is_there(path + ".frm") || is_there(path + ".par");
 }
 
-// Not "#sqlx-": EXCHANGE PARTITION gives that name, and no .frm file, to the rows of a table, which the DDL log names again.
-// Should that fail, these are all there is.
-static bool has_name_of_alter(const std::string &name) {
-    static const char PREFIX[] = "#sql-";
-    const size_t slash = name.find('/');
-    return slash != std::string::npos && !name.compare(slash + 1, sizeof PREFIX - 1, PREFIX);
-}
-
-// The other one of the two tables that an ALTER TABLE has: the copy, and what it replaces. "" for other names.
-static std::string counterpart(const std::string &whole) {
-    static const std::string KINDS[] = {"/#sql-alter-", "/#sql-backup-"};
-    for (const std::string &kind : KINDS) {
-        const size_t at = whole.find(kind);
-        if (at != std::string::npos)
-            return whole.substr(0, at) + KINDS[&kind == &KINDS[0] ? 1 : 0] + whole.substr(at + kind.size());
-    }
-    return "";
-}
-
-// Called once the DDL log has been worked off, and after INSTALL PLUGIN. While both tables of an ALTER TABLE are there, or a file
-// of one, nothing is dropped: the server (10.11) fails to finish a copy of a partitioned table to another one, and leaves the
-// table's name to neither.
+// Called once the DDL log has been worked off, and after INSTALL PLUGIN: until then the server may name these tables again.
 static int after_recovery(handlerton *) {
-    const std::vector<std::string> names = tables_where(has_name_of_alter);
-    std::set<std::string> wholes;
-    for (const std::string &name : names)
-        wholes.insert(whole_of(name));
-    for (const std::string &name : names) {
-        const std::string whole = whole_of(name), other = counterpart(whole);
-        if (has_files(whole) || (!other.empty() && (has_files(other) || wholes.count(other))))
-            continue;
-        if (frond_drop_with_foreigns(nullptr, name.c_str()))
-            sql_print_warning("Frond: dropping '%s', which an interrupted ALTER TABLE left: %s", name.c_str(),
-                              frond_last_error());
-        else
-            sql_print_information("Frond: dropped '%s', which an interrupted ALTER TABLE left", name.c_str());
-    }
+    std::set<std::string> left;
+    for (const std::string &name : tables_where([](const std::string &name) { return name.find("/#sql-") != name.npos; }))
+        if (!has_files(whole_of(name)))
+            left.insert(whole_of(name));
+    for (const std::string &whole : left)
+        sql_print_warning("Frond: '%s' has rows but no .frm file: an interrupted ALTER TABLE left it. If no other table lacks "
+                          "these rows, drop it: DROP TABLE `#mysql50#%s`",
+                          whole.c_str(), whole.c_str() + whole.find('/') + 1);
     return 0;
 }
 
