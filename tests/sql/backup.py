@@ -41,7 +41,7 @@ from clients import Client, Problem
 from disk_full import SmallDisk
 from kill9_binlog import Transfers
 from kill9_replica import free_port
-from server import Server, rows, run
+from server import Server, ServerFailed, rows, run
 
 OPTIONS = ["--log-bin", "--binlog-format=ROW", "--sync-binlog=0", "--frond-flush-log-at-commit=2", "--frond-cache-size=16M",
            "--frond-log-capacity=32M", "--frond-log-segment-size=4M", "--innodb-flush-log-at-trx-commit=2"]
@@ -441,10 +441,12 @@ def damage(bench: Bench, r: random.Random) -> None:
     for table, offset, length in r.sample(pieces, min(6, len(pieces))):
         path = whole / "frond" / f"{table['table']}.frd"
         found(lambda path=path, at=offset + r.randrange(length): flip(path, at), path, table["name"] or "the catalog")
+    # A part of an empty file has nothing to damage.
+    parts = {path: [p for p in file["parts"] if p[1]] for path, file in manifest["files"].items() if file.get("parts")}
     # An increment has the end of the log, and what is in front of it is in its bases.
-    log = sorted(whole.glob("frond/log.*"))[-1]
-    parts = {path: file["parts"] for path, file in manifest["files"].items() if file.get("parts")}
-    offset, length = r.choice([p for p in parts[f"frond/{log.name}"] if p[3] == own])[:2]
+    of_log = {path: [p for p in parts.get(f"frond/{path.name}", ()) if p[3] == own] for path in whole.glob("frond/log.*")}
+    log = max(path for path, pieces in of_log.items() if pieces)
+    offset, length = r.choice(of_log[log])[:2]
     found(lambda: flip(log, offset + r.randrange(length)), log, log.name)
     found(lambda: os.truncate(log, log.stat().st_size - 1), log, log.name)
     of_bases = [(path, p) for path in parts for p in parts[path] if p[3] < own]
@@ -545,7 +547,7 @@ def main() -> int:
                         continue
                     passed += 1
                     print(f"ok {name}, {time.monotonic() - begin:.1f} s")
-                except (Problem, pymysql.err.Error, OSError, subprocess.SubprocessError) as error:
+                except (Problem, ServerFailed, pymysql.err.Error, OSError, subprocess.SubprocessError) as error:
                     failed += 1
                     print(f"FAILED {name}, seed {arguments.seed}: {error}")
                     print(re.sub("^", "    ", server.log_end(5), flags=re.MULTILINE))
