@@ -48,6 +48,45 @@ struct Stretch {
     debt_bytes: u64,
 }
 
+/// Rows committed in each whole second of the run.
+#[derive(Default)]
+struct Seconds {
+    rows: Vec<u64>,
+    /// The rows of all seconds so far.
+    counted: u64,
+}
+
+impl Seconds {
+    /// `done` rows are committed at `at` since the begin. A transaction that takes longer than a second leaves seconds without rows.
+    fn see(&mut self, at: Duration, done: u64) {
+        while self.rows.len() < at.as_secs() as usize {
+            self.rows.push(done - self.counted);
+            self.counted = done;
+        }
+    }
+
+    fn figures(&self) -> Option<Evenness> {
+        let slowest = *self.rows.iter().min()?;
+        let mean = self.counted as f64 / self.rows.len() as f64;
+        let below = self.rows.iter().filter(|n| (**n as f64) < 0.6 * mean).count();
+        Some(Evenness {
+            seconds: self.rows.len(),
+            slowest_of_mean: slowest as f64 / mean.max(1.0),
+            below_60_percent: below,
+        })
+    }
+}
+
+/// How even the rate was. Absent for a run of less than a second.
+#[derive(Debug, PartialEq, Serialize)]
+struct Evenness {
+    seconds: usize,
+    /// Rows of the slowest second, as a part of the mean's.
+    slowest_of_mean: f64,
+    /// Seconds with less than 60 % of the mean's rows.
+    below_60_percent: usize,
+}
+
 /// The writes of an index, up to the last row.
 #[derive(Serialize)]
 struct IndexFigures {
@@ -100,6 +139,7 @@ struct Report {
     background_threads: u16,
     intervals: Vec<Stretch>,
     total: Stretch,
+    evenness: Option<Evenness>,
     indexes: Vec<IndexFigures>,
     /// Bytes allocated on disk when the last row was in, and after all background work.
     disk: Disk,
@@ -191,7 +231,7 @@ fn measure(
     let queries = Queries::start(vfs, &engine, &table, args)?;
     let inserted = insert(args, vfs, &engine, &table, out);
     let (query_rounds, mut query_us) = queries.stop();
-    let (intervals, total) = inserted?;
+    let (intervals, total, seconds) = inserted?;
     let indexes = table.trees().iter().map(IndexFigures::of).collect();
     let disk = allocated(&work.path);
     let settle = vfs.now();
@@ -217,6 +257,7 @@ fn measure(
         background_threads: args.background,
         intervals,
         total,
+        evenness: seconds.figures(),
         indexes,
         disk,
         settled_disk,
@@ -274,19 +315,19 @@ impl Mark {
     }
 }
 
-/// Inserts all rows; returns the figures of each interval and of the whole.
+/// Inserts all rows; returns the figures of each interval, of the whole, and the rows of each second.
 fn insert(
     args: &IibenchArgs,
     vfs: &Arc<dyn Vfs>,
     engine: &Arc<Engine>,
     table: &Arc<Table>,
     out: &mut dyn Write,
-) -> Outcome<(Vec<Stretch>, Stretch)> {
+) -> Outcome<(Vec<Stretch>, Stretch, Seconds)> {
     let interval = args.interval.unwrap_or(args.rows / 20).max(u64::from(args.batch));
     if !args.json {
         heading(args, out)?;
     }
-    let (mut intervals, mut all) = (Vec::new(), Vec::new());
+    let (mut intervals, mut all, mut seconds) = (Vec::new(), Vec::new(), Seconds::default());
     let first = Mark::now(vfs, 0);
     let mut last = Mark::now(vfs, 0);
     let mut inserters = Inserters::start(args, vfs, engine, table)?;
@@ -297,6 +338,7 @@ fn insert(
             inserters.finish()?;
         }
         let done = inserters.done();
+        seconds.see(vfs.now() - first.at, done);
         if done - last.rows >= interval || (!more && done > last.rows) {
             let mark = Mark::now(vfs, done);
             let mut latencies = inserters.take_latencies();
@@ -310,7 +352,7 @@ fn insert(
         }
     }
     let total = first.stretch(&last, debt(engine), &mut all);
-    Ok((intervals, total))
+    Ok((intervals, total, seconds))
 }
 
 fn debt(engine: &Engine) -> u64 {
@@ -409,6 +451,13 @@ fn summary(r: &Report, out: &mut dyn Write) -> Outcome<()> {
         t.p99_us as f64 / 1000.0,
         t.max_us as f64 / 1000.0
     )?;
+    if let Some(e) = &r.evenness {
+        writeln!(
+            out,
+            "seconds        the slowest has {:.2} of the mean's rows; {} of {} have less than 0.6",
+            e.slowest_of_mean, e.below_60_percent, e.seconds
+        )?;
+    }
     writeln!(
         out,
         "memory         {} at most, with a cache of {}",
@@ -469,6 +518,18 @@ fn summary(r: &Report, out: &mut dyn Write) -> Outcome<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_stall_leaves_seconds_without_rows() {
+        let (mut seconds, ms) = (Seconds::default(), Duration::from_millis);
+        for (at, done) in [(500, 10), (990, 20), (1010, 21), (1900, 40), (4100, 50), (4900, 70)] {
+            seconds.see(ms(at), done);
+        }
+        assert_eq!(seconds.rows, [21, 29, 0, 0]);
+        let want = Evenness { seconds: 4, slowest_of_mean: 0.0, below_60_percent: 2 };
+        assert_eq!(seconds.figures(), Some(want));
+        assert_eq!(Seconds::default().figures(), None);
+    }
 
     #[test]
     fn percentiles_are_values_that_occurred() {
