@@ -1,11 +1,13 @@
 //! `SnapshotRegistry`: the sequences at which readers read.
 //!
+//! Each thread registers in its home shard, so that readers on different cores do not write to the same cache lines.
+//!
 //! Invariants:
 //!
-//! - SN1. Code that drops versions uses [`SnapshotRegistry::retention`], which reads the published
-//!   sequence under the same latch as `register` does. A snapshot is therefore either in that list
-//!   or not older than its last element; reading the clock separately would leave a gap.
-//! - SN2. The length of the list is bounded by the snapshots that are held: a released place
+//! - SN1. Code that drops versions uses [`SnapshotRegistry::retention`], which reads the published sequence before it
+//!   visits the shards, and leaves out what is newer. `register` reads that sequence under its shard's latch. So a
+//!   snapshot that the visit missed is not older than the last element of the list.
+//! - SN2. The length of a shard's list is bounded by the snapshots that are held: a released place
 //!   becomes a zero, and when zeros are more than half, all of them are removed. So one old
 //!   snapshot does not keep the places of millions of later readers, and registering and releasing
 //!   cost O(log n) amortised. (A map would need an allocation for readers in ascending order, which
@@ -14,6 +16,7 @@
 //! Tested here.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
 
 use frond_base::Seq;
@@ -21,13 +24,30 @@ use parking_lot::Mutex;
 
 use crate::CommitClock;
 
-/// See the module. Registering is O(1): sequences arrive in ascending order.
+/// Threads beyond these share shards.
+const SHARDS: usize = 16;
+
+thread_local! {
+    static HOME: usize = {
+        static THREADS: AtomicUsize = AtomicUsize::new(0);
+        THREADS.fetch_add(1, Ordering::Relaxed) % SHARDS
+    };
+}
+
+/// See the module. Registering is O(1): in each shard sequences arrive in ascending order.
 #[derive(Default)]
 pub struct SnapshotRegistry {
+    shards: [Shard; SHARDS],
+}
+
+/// In two cache lines of its own: processors fetch lines in pairs.
+#[derive(Default)]
+#[repr(align(128))]
+struct Shard {
     live: Mutex<Live>,
 }
 
-/// The sequences at which readers read.
+/// The sequences at which the readers of a shard read.
 #[derive(Default)]
 struct Live {
     /// (sequence, number of its readers), ascending; zeros inside, none at either end.
@@ -49,7 +69,7 @@ impl Live {
     }
 
     fn release(&mut self, at: Seq) {
-        let Some(i) = self.find(at) else { panic!("a snapshot at {at} has no place (SN1)") };
+        let Some(i) = self.find(at) else { panic!("a snapshot at {at} has no place") };
         self.places[i].1 -= 1;
         if self.places[i].1 > 0 {
             return;
@@ -79,6 +99,7 @@ impl Live {
 /// A reader's place in commit order; dropping it releases the versions that only it could see.
 pub struct Snapshot {
     registry: Arc<SnapshotRegistry>,
+    shard: usize,
     at: Seq,
 }
 
@@ -89,7 +110,8 @@ impl SnapshotRegistry {
 
     /// A snapshot of everything published.
     pub fn register(self: &Arc<Self>, clock: &CommitClock) -> Snapshot {
-        let mut live = self.live.lock();
+        let shard = HOME.with(|home| *home);
+        let mut live = self.shards[shard].live.lock();
         let at = clock.published();
         match live.places.back_mut() {
             Some((seq, n)) if *seq == at => *n += 1,
@@ -99,50 +121,37 @@ impl SnapshotRegistry {
             }
         }
         drop(live);
-        Snapshot { registry: Arc::clone(self), at }
+        Snapshot { registry: Arc::clone(self), shard, at }
     }
 
-    /// Sequences at which readers read, ascending, each once.
-    pub fn live(&self) -> Vec<Seq> {
-        self.live.lock().held().collect()
-    }
-
-    /// [`SnapshotRegistry::live`] and then the published sequence: the list by which merges and
+    /// Sequences at which readers read, ascending, each once, and then the published sequence: the list by which merges and
     /// buffers keep versions.
     pub fn retention(&self, clock: &CommitClock) -> Vec<Seq> {
-        let live = self.live.lock();
         let published = clock.published();
-        let mut keep: Vec<Seq> = live.held().collect();
-        if keep.last() != Some(&published) {
-            keep.push(published);
+        let mut keep: Vec<Seq> = Vec::new();
+        for shard in &self.shards {
+            keep.extend(shard.live.lock().held().filter(|at| *at < published));
         }
+        keep.sort_unstable();
+        keep.dedup();
+        keep.push(published);
         keep
-    }
-
-    pub fn oldest(&self) -> Option<Seq> {
-        self.live.lock().places.front().map(|(seq, _)| *seq)
     }
 
     /// How many snapshots are held.
     pub fn count(&self) -> usize {
-        self.live.lock().places.iter().map(|(_, n)| *n as usize).sum()
-    }
-
-    fn add_reader(&self, at: Seq) {
-        let mut live = self.live.lock();
-        let Some(i) = live.find(at) else { panic!("a snapshot at {at} has no place (SN1)") };
-        live.places[i].1 += 1;
-    }
-
-    fn release(&self, at: Seq) {
-        self.live.lock().release(at);
+        let held = |live: &Live| live.places.iter().map(|(_, n)| *n as usize).sum::<usize>();
+        self.shards.iter().map(|shard| held(&shard.live.lock())).sum()
     }
 
     /// Places kept: bounded by the snapshots that are held (SN2).
     #[cfg(test)]
     fn places(&self) -> (usize, usize) {
-        let live = self.live.lock();
-        (live.places.len(), live.places.capacity())
+        let of = |shard: &Shard| {
+            let live = shard.live.lock();
+            (live.places.len(), live.places.capacity())
+        };
+        self.shards.iter().map(of).fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
     }
 }
 
@@ -152,18 +161,25 @@ impl Snapshot {
     pub fn at(&self) -> Seq {
         self.at
     }
+
+    fn live(&self) -> &Mutex<Live> {
+        &self.registry.shards[self.shard].live
+    }
 }
 
 impl Clone for Snapshot {
     fn clone(&self) -> Snapshot {
-        self.registry.add_reader(self.at);
-        Snapshot { registry: Arc::clone(&self.registry), at: self.at }
+        let mut live = self.live().lock();
+        let Some(i) = live.find(self.at) else { panic!("a snapshot at {} has no place", self.at) };
+        live.places[i].1 += 1;
+        drop(live);
+        Snapshot { registry: Arc::clone(&self.registry), ..*self }
     }
 }
 
 impl Drop for Snapshot {
     fn drop(&mut self) {
-        self.registry.release(self.at);
+        self.live().lock().release(self.at);
     }
 }
 
@@ -175,6 +191,13 @@ mod tests {
         c.finish(c.begin_commit());
     }
 
+    /// What is kept for readers: all but the published sequence, unless a reader has that too.
+    fn held(r: &SnapshotRegistry) -> Vec<Seq> {
+        let shard = HOME.with(|home| *home);
+        let live = r.shards[shard].live.lock();
+        live.held().collect()
+    }
+
     #[test]
     fn live_lists_each_held_sequence_once() {
         let (c, r) = (CommitClock::new(0), SnapshotRegistry::new());
@@ -184,15 +207,15 @@ mod tests {
         let b2 = b.clone();
         commit(&c);
         let d = r.register(&c);
-        assert_eq!((r.live(), r.count(), r.oldest()), (vec![0, 1, 2], 4, Some(0)));
+        assert_eq!((held(&r), r.count()), (vec![0, 1, 2], 4));
         drop(b);
-        assert_eq!(r.live(), [0, 1, 2]);
+        assert_eq!(held(&r), [0, 1, 2]);
         drop(b2);
-        assert_eq!((r.live(), a.at()), (vec![0, 2], 0));
+        assert_eq!((held(&r), a.at()), (vec![0, 2], 0));
         drop(a);
-        assert_eq!((r.live(), r.oldest()), (vec![2], Some(2)));
+        assert_eq!(held(&r), [2]);
         drop(d);
-        assert_eq!((r.live(), r.oldest()), (vec![], None));
+        assert_eq!(held(&r), []);
         assert_eq!(r.retention(&c), [2]);
     }
 
@@ -203,6 +226,48 @@ mod tests {
         assert_eq!(r.retention(&c), [7]);
         commit(&c);
         assert_eq!(r.retention(&c), [7, 8]);
+    }
+
+    #[test]
+    fn readers_of_all_threads_are_in_the_list_or_not_older_than_its_end() {
+        use std::sync::atomic::{AtomicBool, AtomicU64};
+        const NOBODY: Seq = Seq::MAX;
+        let (c, r) = (CommitClock::new(0), SnapshotRegistry::new());
+        let (stop, mut wrong, mut looks) = (AtomicBool::new(false), None, 0);
+        let seen: Vec<AtomicU64> = (0..2 * SHARDS).map(|_| AtomicU64::new(NOBODY)).collect();
+        std::thread::scope(|threads| {
+            for reading in &seen {
+                let (c, r, stop) = (&c, &r, &stop);
+                threads.spawn(move || {
+                    while !stop.load(Ordering::SeqCst) {
+                        let one = r.register(c);
+                        reading.store(one.at(), Ordering::SeqCst);
+                        std::thread::yield_now();
+                        reading.store(NOBODY, Ordering::SeqCst);
+                    }
+                });
+            }
+            threads.spawn(|| {
+                while !stop.load(Ordering::SeqCst) {
+                    commit(&c);
+                }
+            });
+            // No assertion inside: the threads would never stop.
+            while looks < 100_000 && wrong.is_none() {
+                let keep = r.retention(&c);
+                // Whoever reads now was registered before, during or after the visit.
+                let now = seen.iter().map(|at| at.load(Ordering::SeqCst));
+                let is_kept = |at: &Seq| *at >= keep[keep.len() - 1] || keep.contains(at);
+                let lost: Vec<Seq> = now.filter(|at| !is_kept(at)).collect();
+                if !lost.is_empty() || !keep.is_sorted_by(|a, b| a < b) {
+                    wrong = Some((keep, lost));
+                }
+                looks += 1;
+            }
+            stop.store(true, Ordering::SeqCst);
+        });
+        assert_eq!(wrong, None, "kept, and lost readers (SN1)");
+        assert_eq!((r.count(), r.places().0), (0, 0));
     }
 
     #[test]
@@ -219,12 +284,12 @@ mod tests {
             let (places, capacity) = r.places();
             most = (most.0.max(places), most.1.max(capacity));
             if i % 50_000 == 0 {
-                assert_eq!((r.live(), r.count()), (vec![0, i + 1], 2));
+                assert_eq!((held(&r), r.count()), (vec![0, i + 1], 2));
             }
         }
         assert!(most.0 <= 100 && most.1 <= 512, "{most:?}");
         drop((old, reader));
-        assert_eq!((r.live(), r.places().0), (vec![], 0));
+        assert_eq!((held(&r), r.places().0), (vec![], 0));
     }
 
     #[test]
@@ -243,7 +308,7 @@ mod tests {
             }
         }
         let expected: Vec<Seq> = held.iter().map(|h| h.0).collect();
-        assert_eq!((r.live(), r.oldest()), (expected, Some(held[0].0)));
+        assert_eq!(super::tests::held(&r), expected);
         assert_eq!(r.count(), 2 * held.len());
         assert!(r.places().0 <= 2 * held.len() + 2 * TIDY_MIN);
         held.clear();
