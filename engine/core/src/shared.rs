@@ -29,6 +29,8 @@ pub struct Shared {
     pub database: u64,
     pub direct_io: bool,
     pub read_only: bool,
+    /// Readers have made work for some tree since the log thread last asked.
+    pub reader_news: AtomicBool,
     poisoned: AtomicBool,
     first_failure: Mutex<Option<Error>>,
 }
@@ -58,6 +60,7 @@ impl Shared {
             database,
             direct_io: options.direct_io,
             read_only: options.read_only,
+            reader_news: AtomicBool::new(false),
             poisoned: AtomicBool::new(false),
             first_failure: Mutex::new(None),
         }

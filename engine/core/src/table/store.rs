@@ -448,6 +448,10 @@ impl RunStore for TableStore {
         self.shared.judge_rows();
     }
 
+    fn note_reader_news(&self) {
+        self.shared.reader_news.store(true, Ordering::Relaxed);
+    }
+
     fn charge_trunk(&self, before: u64, now: u64) {
         let bytes = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
         self.shared.budget.replace(Part::Metadata, bytes(before), bytes(now));
