@@ -11,6 +11,7 @@ use frond_vfs::{FilePool, Vfs};
 use frond_wal::Wal;
 use parking_lot::Mutex;
 
+use crate::codecs::Codecs;
 use crate::options::Options;
 use crate::table::readahead::Readahead;
 
@@ -25,6 +26,7 @@ pub struct Shared {
     pub indexes: IndexCache,
     pub budget: Arc<Budget>,
     pub readahead: Readahead,
+    pub codecs: Codecs,
     /// Random number of this database, repeated in every file.
     pub database: u64,
     pub direct_io: bool,
@@ -56,6 +58,7 @@ impl Shared {
             rows,
             indexes: IndexCache::new(budget.clone()),
             readahead: Readahead::new(budget.clone()),
+            codecs: Codecs::default(),
             budget,
             database,
             direct_io: options.direct_io,

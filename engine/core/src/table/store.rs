@@ -87,6 +87,10 @@ impl TableStore {
         }
     }
 
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
     /// Recovery hands over the file it found.
     pub(crate) fn set_file(&self, file: TableFile) {
         assert!(self.file.set(file).is_ok(), "a table has one file");
