@@ -66,10 +66,6 @@ struct Frond_slot {
 /* The purpose of a scan: entries of an index, as the server reads it, or whole rows. */
 enum Frond_source { READS_INDEX, READS_ROWS };
 
-/* Whether the statement is run again from its text, so that its reads have to lock (ha_frond_lock.cc). PERHAPS: the server has not
- * decided yet. */
-enum class Frond_repeats { NO, PERHAPS, YES };
-
 /* Counts what a call reads, for the slow log and ANALYZE FORMAT=JSON. `to` is NULL unless the server asks. */
 class Frond_reads {
 public:
@@ -127,7 +123,7 @@ public:
     int start_stmt(THD *thd, thr_lock_type type) override;
     int reset() override;
     int extra(enum ha_extra_function operation) override;
-    void column_bitmaps_signal() override;
+    void column_bitmaps_signal() override { want_other_columns(); }
     void print_error(int error, myf flags) override;
     bool get_error_message(int error, String *text) override;
 
@@ -196,6 +192,32 @@ public:
 private:
     friend struct Frond_callbacks;
 
+    // First among the members, and small: the server calls each partition of a table several times in each statement, also those in
+    // which it has no row. The handlers of a thousand partitions do not fit into the processor's cache, but the last members of
+    // `handler`, which these calls write, are in it already.
+    Frond_session *session_ = nullptr;
+    /* The slot of the latest read; null: no slot was read since reset(). */
+    Frond_slot *current_ = nullptr;
+    Frond_use use_;
+    /* From store_lock(). */
+    uint8_t read_lock_ = FROND_LOCK_NONE;
+    uint8_t read_wait_ = FROND_WAIT;
+    /* The statement is FLUSH TABLES ... FOR EXPORT. */
+    bool exports_ = false;
+    /* There is an export_. */
+    bool exporting_ = false;
+    /* The rows of the table were discarded. That makes another table of it, which is bound then. */
+    bool discarded_ = false;
+    bool has_clustering_ = false;
+    /* The table is a TEMPORARY one, and in the database of these. */
+    bool temporary_ = false;
+    /* The server asked for reads of rows that others hold, to see whether they match. */
+    bool semi_consistent_ = false;
+    /* The row that is about to be changed unread is known to be missing. */
+    bool unread_is_missing_ = false;
+    /* mrr_ is to be closed. */
+    bool reads_ranges_ = false;
+
     Frond_share *get_share();
     int bind(const char *name);
     void unbind();
@@ -230,7 +252,15 @@ private:
     int lock_checked(uint index, const uchar *key, uint parts);
     int lock_moving(const uchar *old_record, const uchar *new_record);
     int seek(uint index, uchar *record, const uchar *key, key_part_map map, int how);
-    void set_lock(THD *thd, int lock, int wait);
+    bool use_as_decided(THD *thd, int kind);
+    void note_decision(THD *thd, int kind);
+    int unlock();
+    void set_lock(THD *thd, uint8_t lock, uint8_t wait);
+    /* Slots that this statement has not read yet are renewed in any case. */
+    void want_other_columns() {
+        if (current_)
+            demand_++;
+    }
     Frond_repeats repeats(THD *thd) const;
     void lock_for_repetition(frond_txn *txn);
     void note_write();
@@ -290,11 +320,8 @@ private:
     frond_table *table_ = nullptr;
     frond_rows *rows_ = nullptr;
     std::string name_;
-    /* The table is a TEMPORARY one, and in the database of these. */
-    bool temporary_ = false;
     frond_db *database_ = nullptr;
     uint hidden_ = 0;
-    bool has_clustering_ = false;
     /* Per index of the core, then one for fetches by reference. */
     std::vector<Frond_slot> slots_;
     std::vector<uint8_t> wanted_;
@@ -302,31 +329,9 @@ private:
     std::vector<Frond_nullable> nullable_;
     std::vector<uchar> null_flags_;
     std::vector<uint8_t> saved_set_;
-    // From here to export_: what each statement reads or writes of all partitions, also of those in which it has no row. The
-    // handlers of a thousand partitions do not fit into the processor's cache, so these are together.
-    Frond_session *session_ = nullptr;
-    /* The slot of the latest read; null: no slot was read since reset(). */
-    Frond_slot *current_ = nullptr;
-    /* The lock from store_lock(), and the lock of this statement's reads. */
-    int read_lock_ = FROND_LOCK_NONE;
-    int read_wait_ = FROND_WAIT;
-    int lock_ = FROND_LOCK_NONE;
-    int wait_ = FROND_WAIT;
     /* Changes when other columns or another condition are wanted; slots remember their value. */
     uint64_t demand_ = 1;
-    int write_flags_ = FROND_WRITE_DEFAULT;
-    Frond_repeats repeats_ = Frond_repeats::NO;
-    bool reads_all_columns_ = false;
-    /* The server asked for reads of rows that others hold, to see whether they match. */
-    bool semi_consistent_ = false;
-    /* The row that is about to be changed unread is known to be missing. */
-    bool unread_is_missing_ = false;
-    /* mrr_ is to be closed. */
-    bool reads_ranges_ = false;
-    /* The rows of the table were discarded. That makes another table of it, which is bound then. */
-    bool discarded_ = false;
-    /* The statement is FLUSH TABLES ... FOR EXPORT; the export, which lasts until the table is unlocked. */
-    bool exports_ = false;
+    /* Lasts until the table is unlocked. */
     frond_export *export_ = nullptr;
     bool scan_started_ = false;
     // References are primary keys as the server has them, not encoded ones.

@@ -259,6 +259,9 @@ int ha_frond::check_children(THD *thd) const {
 // The server does not take metadata locks on parents. They are read, so nobody may replace or drop them before the
 // transaction ends.
 int ha_frond::lock_relatives(THD *thd) {
+    // The server allows no foreign keys of partitioned tables, and none that name one.
+    if (table->part_info)
+        return 0;
     if (thd_test_options(thd, OPTION_NO_FOREIGN_KEY_CHECKS) || table->s->tmp_table != NO_TMP_TABLE || !table->mdl_ticket)
         return 0;
     const bool reads_parents = thd_sql_command(thd) != SQLCOM_DELETE;

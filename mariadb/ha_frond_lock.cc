@@ -16,7 +16,7 @@
 // A statement that changes rows and goes to the binary log as text is repeated: by replicas, after all statements that were logged
 // before it. A replica that applies one repeats it, while it may not have finished earlier ones. In both cases it has to find what
 // is there when its transaction commits. So it reads what was committed last, and locks the rows and ranges that it reads, whatever
-// the isolation level (`repeats_`). Row events are no such statements: they have the rows.
+// the isolation level (`use_.repeats`). Row events are no such statements: they have the rows.
 
 #include "ha_frond.h"
 
@@ -96,37 +96,37 @@ Frond_repeats ha_frond::repeats(THD *thd) const {
 
 // Before the first read of a scan in a statement. By then the server has decided how to log the statement.
 void ha_frond::lock_for_repetition(frond_txn *txn) {
-    if (repeats_ == Frond_repeats::PERHAPS)
-        repeats_ = thd()->is_current_stmt_binlog_format_row() || !locked_to_change(thd()) ? Frond_repeats::NO : Frond_repeats::YES;
-    if (repeats_ == Frond_repeats::NO)
+    if (use_.repeats == Frond_repeats::PERHAPS)
+        use_.repeats = thd()->is_current_stmt_binlog_format_row() || !locked_to_change(thd()) ? Frond_repeats::NO : Frond_repeats::YES;
+    if (use_.repeats == Frond_repeats::NO)
         return;
-    if (lock_ == FROND_LOCK_NONE) {
-        lock_ = FROND_LOCK_SHARED;
+    if (use_.lock == FROND_LOCK_NONE) {
+        use_.lock = FROND_LOCK_SHARED;
         session_->locks_rows();
     }
     frond_txn_lock_ranges(txn);
 }
 
-void ha_frond::set_lock(THD *thd, int lock, int wait) {
-    repeats_ = repeats(thd);
+void ha_frond::set_lock(THD *thd, uint8_t lock, uint8_t wait) {
+    use_.repeats = repeats(thd);
     // Changes need the whole old row, whatever columns the statement reads.
-    reads_all_columns_ = lock == FROND_LOCK_EXCLUSIVE && thd_sql_command(thd) != SQLCOM_SELECT;
+    use_.reads_all_columns = lock == FROND_LOCK_EXCLUSIVE && thd_sql_command(thd) != SQLCOM_SELECT;
     if (temporary_)
         lock = FROND_LOCK_NONE; // nobody else sees the table
     else if (lock == FROND_LOCK_NONE && thd_tx_isolation(thd) == ISO_SERIALIZABLE &&
         (thd_test_options(thd, OPTION_NOT_AUTOCOMMIT | OPTION_BEGIN) || changes_rows(thd)))
         lock = FROND_LOCK_SHARED;
-    lock_ = lock;
-    wait_ = wait;
+    use_.lock = lock;
+    use_.wait = wait;
     if (lock != FROND_LOCK_NONE)
         session_->locks_rows();
-    demand_++;
+    want_other_columns();
     // Also with unique_checks=0, which every dump sets: the dump may be loaded with REPLACE over
     // existing rows.
-    write_flags_ =
+    use_.write_flags =
         thd_test_options(thd, OPTION_NO_FOREIGN_KEY_CHECKS) ? FROND_WRITE_SKIP_FOREIGN : FROND_WRITE_DEFAULT;
     if (temporary_)
-        write_flags_ |= FROND_WRITE_NO_LOCKS;
+        use_.write_flags |= FROND_WRITE_NO_LOCKS;
 }
 
 // Temporary tables are in no backup.
@@ -145,40 +145,73 @@ static int refuse_text(THD *thd) {
     return HA_ERR_LOGGING_IMPOSSIBLE;
 }
 
-// ALTER TABLE is about to copy the table, or partitions of it: from now on nobody else writes it (the metadata lock). What a
-// prepared transaction without a session has changed would be missing in the copy if it were committed meanwhile. In-place
-// changes may begin with a weaker lock and are checked by the core.
-int ha_frond::check_copy(THD *thd) {
+static bool may_copy(THD *thd) {
     switch (thd_sql_command(thd)) {
     case SQLCOM_ALTER_TABLE:
     case SQLCOM_CREATE_INDEX:
     case SQLCOM_DROP_INDEX:
     case SQLCOM_OPTIMIZE:
     case SQLCOM_REPAIR:
-        break;
+        return true;
     default:
-        return 0;
+        return false;
     }
-    if (temporary_ || !table->mdl_ticket || table->mdl_ticket->get_type() < MDL_SHARED_NO_WRITE)
+}
+
+// ALTER TABLE is about to copy the table, or partitions of it: from now on nobody else writes it (the metadata lock). What a
+// prepared transaction without a session has changed would be missing in the copy if it were committed meanwhile. In-place
+// changes may begin with a weaker lock and are checked by the core.
+int ha_frond::check_copy(THD *thd) {
+    if (!may_copy(thd) || temporary_ || !table->mdl_ticket || table->mdl_ticket->get_type() < MDL_SHARED_NO_WRITE)
         return 0;
     return frond_to_handler_error(nullptr, frond_table_check_copy(database_, name_.c_str()));
 }
 
+// Kinds of decisions, beside external_lock()'s types.
+static constexpr int STARTS_TO_READ = -1, STARTS_TO_WRITE = -2;
+
+// A statement locks all partitions of a table one after the other, and may use one of a thousand. What it decides for the first is
+// kept, and the others get it without the server's functions being asked again: all that these look at is the statement's. A
+// partition has no foreign keys.
+bool ha_frond::use_as_decided(THD *thd, int kind) {
+    Frond_session *session = Frond_session::existing(thd);
+    if (!session || discarded_ || exports_)
+        return false;
+    const Frond_decision &made = session->decision();
+    if (made.table != table || made.serial != session->serial() || made.query != thd->query_id || made.lex != thd->lex ||
+        made.kind != kind || made.read_lock != read_lock_ || made.read_wait != read_wait_ || !session->in_statement())
+        return false;
+    session_ = session;
+    use_ = made.use;
+    want_other_columns();
+    return true;
+}
+
+void ha_frond::note_decision(THD *thd, int kind) {
+    if (table->part_info && !temporary_ && !keeps_sequence() && !may_copy(thd))
+        session_->decision() = {table, thd->lex, session_->serial(), thd->query_id, kind, read_lock_, read_wait_, use_};
+}
+
+int ha_frond::unlock() {
+    end_export();
+    return keeps_sequence() ? sequence_lock(F_UNLCK) : 0;
+}
+
 int ha_frond::external_lock(THD *thd, int type) {
+    if (type == F_UNLCK)
+        return unlikely(exporting_ || keeps_sequence()) ? unlock() : 0;
+    if (use_as_decided(thd, type))
+        return 0;
     if (type == F_WRLCK && !(table_flags() & HA_BINLOG_STMT_CAPABLE) && !keeps_sequence() && !temporary_)
         if (const int error = refuse_text(thd))
             return error;
-    if (type == F_UNLCK)
-        end_export();
-    else if (unlikely(discarded_) && !thd_tablespace_op(thd))
+    if (unlikely(discarded_) && !thd_tablespace_op(thd))
         return refuse_discarded();
-    else if (unlikely(exports_))
+    if (unlikely(exports_))
         if (const int error = begin_export(thd))
             return error;
     if (keeps_sequence())
         return sequence_lock(type);
-    if (type == F_UNLCK)
-        return 0;
     if (type == F_RDLCK)
         if (const int error = check_copy(thd))
             return error;
@@ -194,27 +227,38 @@ int ha_frond::external_lock(THD *thd, int type) {
         note_write();
         set_lock(thd, FROND_LOCK_EXCLUSIVE, read_wait_);
     } else {
-        set_lock(thd, checks_unique ? FROND_LOCK_SHARED : read_lock_, read_wait_);
+        set_lock(thd, checks_unique ? static_cast<uint8_t>(FROND_LOCK_SHARED) : read_lock_, read_wait_);
     }
-    return type == F_WRLCK ? lock_relatives(thd) : 0;
+    if (type == F_WRLCK)
+        if (const int error = lock_relatives(thd))
+            return error;
+    note_decision(thd, type);
+    return 0;
 }
 
 // Under LOCK TABLES and for tables that stored functions use, external_lock() was called before the
 // statement.
 int ha_frond::start_stmt(THD *thd, thr_lock_type type) {
+    store_lock(thd, nullptr, type);
+    // The isolation level and the format of the binary log may have changed since the table was locked.
+    cached_table_flags = table_flags();
+    const bool writes = type >= TL_WRITE_ALLOW_WRITE;
+    const int kind = writes ? STARTS_TO_WRITE : STARTS_TO_READ;
+    if (use_as_decided(thd, kind))
+        return 0;
     if (const int error = check_copy(thd))
         return error;
     session_ = Frond_session::of(thd);
     if (const int error = session_->enter(temporary_))
         return error;
-    if (type >= TL_WRITE_ALLOW_WRITE)
+    if (writes)
         note_write();
-    store_lock(thd, nullptr, type);
-    // The isolation level and the format of the binary log may have changed since the table was locked.
-    cached_table_flags = table_flags();
-    const bool writes = type >= TL_WRITE_ALLOW_WRITE;
-    set_lock(thd, writes ? FROND_LOCK_EXCLUSIVE : read_lock_, read_wait_);
-    return writes ? lock_relatives(thd) : 0;
+    set_lock(thd, writes ? static_cast<uint8_t>(FROND_LOCK_EXCLUSIVE) : read_lock_, read_wait_);
+    if (writes)
+        if (const int error = lock_relatives(thd))
+            return error;
+    note_decision(thd, kind);
+    return 0;
 }
 
 int ha_frond::transaction(frond_txn **txn) {
@@ -228,7 +272,7 @@ int ha_frond::transaction(frond_txn **txn) {
     if (!session_->in_statement(temporary_) || !session_->transaction(temporary_)) {
         if (const int error = session_->enter(temporary_))
             return error;
-        if (lock_ != FROND_LOCK_NONE)
+        if (use_.lock != FROND_LOCK_NONE)
             session_->locks_rows();
     }
     *txn = session_->transaction(temporary_);
@@ -237,17 +281,18 @@ int ha_frond::transaction(frond_txn **txn) {
 
 // The end of a statement for this handler, which goes back to the server's table cache.
 int ha_frond::reset() {
+    // The server resets all partitions, and a statement may have read one of a thousand.
+    if (likely(!current_ && !semi_consistent_ && !unread_is_missing_ && !reads_ranges_))
+        return 0;
     if (reads_ranges_)
         mrr_.dsmrr_close();
     reads_ranges_ = false;
-    // The server resets all partitions, and a statement may have read one of a thousand.
-    if (current_)
-        for (Frond_slot &slot : slots_) {
-            if (slot.scan && slot.serial) {
-                frond_scan_park(slot.scan);
-                slot.serial = 0;
-            }
+    for (Frond_slot &slot : slots_) {
+        if (slot.scan && slot.serial) {
+            frond_scan_park(slot.scan);
+            slot.serial = 0;
         }
+    }
     current_ = nullptr;
     semi_consistent_ = false;
     unread_is_missing_ = false;
@@ -259,7 +304,7 @@ int ha_frond::extra(enum ha_extra_function operation) {
     switch (operation) {
     case HA_EXTRA_KEYREAD:
     case HA_EXTRA_NO_KEYREAD:
-        demand_++;
+        want_other_columns();
         return 0;
     case HA_EXTRA_BEGIN_COPY:
     case HA_EXTRA_BEGIN_ALTER_IGNORE_COPY:
@@ -278,11 +323,6 @@ int ha_frond::extra(enum ha_extra_function operation) {
     default:
         return 0;
     }
-}
-
-void ha_frond::column_bitmaps_signal() {
-    demand_++;
-    handler::column_bitmaps_signal();
 }
 
 // Errors whose usual text would be wrong or too short. frond_log_trouble() has already logged them,

@@ -110,6 +110,7 @@ int ha_frond::begin_export(THD *thd) {
         export_ = nullptr;
         return frond_to_handler_error(thd, rc);
     }
+    exporting_ = true;
     const char *file = nullptr;
     const uint8_t *description = nullptr;
     size_t len = 0;
@@ -127,6 +128,7 @@ int ha_frond::begin_export(THD *thd) {
         return 0;
     frond_export_end(export_);
     export_ = nullptr;
+    exporting_ = false;
     return cannot_move(ER_FILE_NOT_FOUND, "table '" + name_ + "' is not exported: " + why);
 }
 
@@ -137,6 +139,7 @@ void ha_frond::end_export() {
     remove(place(name_, DATA));
     frond_export_end(export_);
     export_ = nullptr;
+    exporting_ = false;
 }
 
 // ---------------------------------------------------------------- DISCARD, IMPORT

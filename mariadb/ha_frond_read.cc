@@ -19,7 +19,7 @@ int ha_frond::ready(Frond_slot &slot, uint index, Frond_source source, const uch
     const bool condition = source == READS_INDEX && !elsewhere && pushed_idx_cond &&
                            pushed_idx_cond_keyno == index - hidden_;
     const bool gives_virtual = keyread_enabled() || (source == READS_INDEX && elsewhere);
-    const bool fresh = slot.serial == serial() && slot.lock == lock_ && slot.wait == wait_;
+    const bool fresh = slot.serial == serial() && slot.lock == use_.lock && slot.wait == use_.wait;
     if (likely(fresh && slot.demand == demand_ && slot.condition == condition &&
                slot.gives_virtual == gives_virtual && session_->in_statement()))
         return 0;
@@ -27,16 +27,16 @@ int ha_frond::ready(Frond_slot &slot, uint index, Frond_source source, const uch
     if (const int error = transaction(&txn))
         return error;
     if (!fresh || slot.serial != serial()) {
-        if (unlikely(repeats_ != Frond_repeats::NO) && !bulk_)
+        if (unlikely(use_.repeats != Frond_repeats::NO) && !bulk_)
             lock_for_repetition(txn);
         const uint core_index = &slot == &fetch_slot() ? 0 : index;
-        const int rc = slot.scan ? frond_scan_renew(slot.scan, txn, lock_, wait_)
-                                 : frond_scan_open(txn, rows_, core_index, lock_, wait_, &slot.scan);
+        const int rc = slot.scan ? frond_scan_renew(slot.scan, txn, use_.lock, use_.wait)
+                                 : frond_scan_open(txn, rows_, core_index, use_.lock, use_.wait, &slot.scan);
         if (rc)
             return frond_to_handler_error(thd(), rc);
         slot.serial = serial();
-        slot.lock = lock_;
-        slot.wait = wait_;
+        slot.lock = use_.lock;
+        slot.wait = use_.wait;
         slot.semi_consistent = false;
     }
     slot.demand = demand_;
@@ -129,7 +129,7 @@ int ha_frond::set_columns(Frond_slot &slot, uint index, Frond_source source, boo
     const bool computes = slot.computes != Frond_slot::NOTHING;
     const bool index_only = gives_virtual && !rows && keyread == index - hidden_ && !computes &&
                             !lacks_parts(index, true);
-    const bool all = (reads_all_columns_ || computes) && !index_only;
+    const bool all = (use_.reads_all_columns || computes) && !index_only;
     if (slot.has_columns && all && slot.all_columns && !slot.index_only)
         return 0;
     int rc;
@@ -312,7 +312,7 @@ int ha_frond::seek(uint index, uchar *record, const uchar *key, key_part_map map
     uint checked = 0;
     if (unlikely(table->s->long_unique_table || table->s->period.unique_keys)) {
         checked_key_.clear();
-        if (lock_ != FROND_LOCK_NONE && !bulk_)
+        if (use_.lock != FROND_LOCK_NONE && !bulk_)
             checked = parts_checked(index, map, how);
         if (checked)
             if (const int error = lock_checked(index, key, checked))

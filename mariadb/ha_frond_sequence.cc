@@ -26,11 +26,11 @@
 void ha_frond::enter_sequence() {
     end_sequence_transaction(false);
     session_ = Frond_session::of(thd());
-    lock_ = FROND_LOCK_NONE;
-    wait_ = FROND_WAIT;
-    repeats_ = Frond_repeats::NO;
+    use_.lock = FROND_LOCK_NONE;
+    use_.wait = FROND_WAIT;
+    use_.repeats = Frond_repeats::NO;
     // The server compares whole rows, and a change needs the whole old one.
-    reads_all_columns_ = true;
+    use_.reads_all_columns = true;
     demand_++;
 }
 
@@ -79,8 +79,8 @@ int ha_frond::write_sequence(const uchar *old_record, const uchar *record) {
     if (const int error = sequence_transaction(&txn))
         return error;
     uint32_t index = 0;
-    const int rc = old_record ? frond_row_update(txn, rows_, old_record, record, write_flags_, &index)
-                              : frond_row_insert(txn, rows_, record, write_flags_, &index);
+    const int rc = old_record ? frond_row_update(txn, rows_, old_record, record, use_.write_flags, &index)
+                              : frond_row_insert(txn, rows_, record, use_.write_flags, &index);
     const int refused = frond_to_handler_error(nullptr, rc);
     const int error = end_sequence_transaction(!refused);
     if (refused || error || old_record || temporary_)

@@ -19,17 +19,19 @@ ha_frond::~ha_frond() = default;
 // would be right at any level. But with READ COMMITTED applications do not expect such locks, and the server's other engines
 // refuse text. With MIXED the server takes text wherever it is offered, and row events need no such locks: so there only
 // SERIALIZABLE offers text, whose statements lock in any case.
-static bool offers_text(THD *thd) {
+static bool offers_text(const THD *thd) {
     if (!thd)
         return false;
-    const int level = thd_tx_isolation(thd);
+    // thd_tx_isolation() without a call: the server asks each partition twice in each statement.
+    const int level = thd->tx_isolation;
     return level == ISO_SERIALIZABLE || (level == ISO_REPEATABLE_READ && thd->variables.binlog_format == BINLOG_FORMAT_STMT);
 }
 
 handler::Table_flags ha_frond::table_flags() const {
+    const THD *user = table && table->in_use ? table->in_use : ha_thd();
     return HA_REC_NOT_IN_SEQ | HA_NULL_IN_KEY | HA_CAN_INDEX_BLOBS | HA_PRIMARY_KEY_IN_READ_INDEX |
            HA_PRIMARY_KEY_REQUIRED_FOR_POSITION | HA_REQUIRES_KEY_COLUMNS_FOR_DELETE |
-           HA_TABLE_SCAN_ON_INDEX | HA_PARTIAL_COLUMN_READ | HA_BINLOG_ROW_CAPABLE | (offers_text(ha_thd()) ? HA_BINLOG_STMT_CAPABLE : 0) |
+           HA_TABLE_SCAN_ON_INDEX | HA_PARTIAL_COLUMN_READ | HA_BINLOG_ROW_CAPABLE | (offers_text(user) ? HA_BINLOG_STMT_CAPABLE : 0) |
            HA_CAN_SQL_HANDLER | HA_CAN_VIRTUAL_COLUMNS | HA_CAN_GEOMETRY | HA_AUTO_PART_KEY |
            HA_CRASH_SAFE | HA_CAN_SKIP_LOCKED | HA_ONLINE_ANALYZE | HA_CAN_ONLINE_BACKUPS |
            HA_CAN_TABLES_WITHOUT_ROLLBACK | (table_share && keeps_sequence() ? 0 : HA_CAN_EXPORT) |
@@ -287,7 +289,7 @@ handler *ha_frond::clone(const char *, MEM_ROOT *mem_root) {
         // UPDATE or DELETE. Without locks these would be the rows of a snapshot, to be read again without them: one that somebody
         // has deleted since would be an error instead of no match, and one that came since would be missed.
         ha_frond *frond = static_cast<ha_frond *>(copy);
-        frond->read_lock_ = lock_ != FROND_LOCK_NONE ? lock_ : read_lock_;
+        frond->read_lock_ = use_.lock != FROND_LOCK_NONE ? use_.lock : read_lock_;
         frond->read_wait_ = read_wait_;
     }
     return copy;

@@ -27,10 +27,10 @@ int ha_frond::write_row(const uchar *record) {
         return error;
     // Where a statement that is repeated passes over a row without a parent, it has read that there is none. Statements that only
     // insert have no scan that would see to it.
-    if (unlikely(repeats_ != Frond_repeats::NO) && !bulk_ && !foreigns().of.empty())
+    if (unlikely(use_.repeats != Frond_repeats::NO) && !bulk_ && !foreigns().of.empty())
         lock_for_repetition(txn);
     uint32_t index = 0;
-    const int rc = frond_row_insert(txn, rows_, record, write_flags_, &index);
+    const int rc = frond_row_insert(txn, rows_, record, use_.write_flags, &index);
     if (unlikely(rc))
         return rc == FROND_DUPLICATE_KEY ? duplicate(index) : frond_to_handler_error(thd(), rc);
     return numbers ? note_auto_increment(txn) : 0;
@@ -71,7 +71,7 @@ int ha_frond::update_row(const uchar *old_record, const uchar *new_record) {
         if (const int error = lock_moving(old_record, new_record))
             return error;
     uint32_t index = 0;
-    const int rc = frond_row_update(txn, rows_, old_record, new_record, write_flags_, &index);
+    const int rc = frond_row_update(txn, rows_, old_record, new_record, use_.write_flags, &index);
     if (unlikely(rc))
         return rc == FROND_DUPLICATE_KEY ? duplicate(index) : frond_to_handler_error(thd(), rc);
     // As in InnoDB, an UPDATE of the column moves the counter past the new value too.
@@ -91,7 +91,7 @@ int ha_frond::delete_row(const uchar *record) {
     frond_txn *txn;
     if (const int error = transaction(&txn))
         return error;
-    return frond_to_handler_error(thd(), frond_row_delete(txn, rows_, record, write_flags_));
+    return frond_to_handler_error(thd(), frond_row_delete(txn, rows_, record, use_.write_flags));
 }
 
 // ---------------------------------------------------------------- AUTO_INCREMENT
@@ -184,7 +184,7 @@ int ha_frond::begin_bulk() {
     options.isolation = FROND_READ_COMMITTED;
     if (const int rc = frond_txn_begin(database_, &options, &bulk_))
         return frond_to_handler_error(nullptr, rc);
-    write_flags_ |= FROND_WRITE_NO_LOCKS;
+    use_.write_flags |= FROND_WRITE_NO_LOCKS;
     return 0;
 }
 
@@ -194,7 +194,7 @@ int ha_frond::end_bulk(bool keep) {
         return 0;
     bulk_ = nullptr;
     if (!temporary_)
-        write_flags_ &= ~FROND_WRITE_NO_LOCKS;
+        use_.write_flags &= ~FROND_WRITE_NO_LOCKS;
     for (Frond_slot &slot : slots_)
         slot.serial = 0;
     if (!keep) {

@@ -10,8 +10,38 @@
 #include <vector>
 
 #include "frond.h"
+#include "frond_rows.h"
 
 class THD;
+struct LEX;
+struct TABLE;
+
+/* Whether the statement is run again from its text, so that its reads have to lock (ha_frond_lock.cc). PERHAPS: the server has not
+ * decided yet. */
+enum class Frond_repeats : uint8_t { NO, PERHAPS, YES };
+
+/* How a statement uses a table. */
+struct Frond_use {
+    /* The lock of the statement's reads. */
+    uint8_t lock = FROND_LOCK_NONE;
+    uint8_t wait = FROND_WAIT;
+    uint8_t write_flags = FROND_WRITE_DEFAULT;
+    Frond_repeats repeats = Frond_repeats::NO;
+    bool reads_all_columns = false;
+};
+
+/* How a statement uses a partition of a table, and from what that follows: the same holds for the other partitions. */
+struct Frond_decision {
+    const TABLE *table = nullptr;
+    const LEX *lex = nullptr;
+    /* Of the session. */
+    uint64_t serial = 0;
+    int64_t query = 0;
+    int kind = 0;
+    uint8_t read_lock = FROND_LOCK_NONE;
+    uint8_t read_wait = FROND_WAIT;
+    Frond_use use;
+};
 
 /* Invariants
  *  TX1. Only the connection's own thread changes `transaction_`, `prepared_` and `committing_`, under `guard_`. That
@@ -45,6 +75,9 @@ public:
     uint64_t serial(bool temporary = false) const { return temporary ? scratch_.serial : serial_; }
     frond_txn *transaction(bool temporary = false) const { return temporary ? scratch_.txn : transaction_; }
     THD *thd() const { return thd_; }
+
+    /* The statement's last one, or one of an earlier statement. */
+    Frond_decision &decision() { return decision_; }
 
     /* Row locks may be held from now on: metadata locks must outlive them. */
     void locks_rows() { locked_rows_ = true; }
@@ -135,6 +168,7 @@ private:
     void drop_temporary_tables();
 
     THD *const thd_;
+    Frond_decision decision_;
     uint duplicate_ = MAX_KEY;
     std::mutex guard_;
     frond_txn *transaction_ = nullptr;

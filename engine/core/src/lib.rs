@@ -12,7 +12,7 @@
 //! moving/      exporting and importing tables as files
 //! recovery/    from files and log to open tables
 //! report/      transactions, locks and waits, for people and for the server
-//! scratch.rs   a database that ends with its process
+//! scratch.rs   a database that ends with its process    codecs.rs   what codecs of tables with one definition share
 //! record.rs identity.rs   bytes of log records and of `frond.id`     messages.rs  to the operator
 //! ```
 //!
@@ -29,6 +29,7 @@ mod canary;
 mod catalog;
 mod check;
 mod checkpoint;
+mod codecs;
 mod commit;
 mod engine;
 mod identity;

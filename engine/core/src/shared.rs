@@ -11,6 +11,7 @@ use frond_vfs::{FilePool, Vfs};
 use frond_wal::Wal;
 use parking_lot::Mutex;
 
+use crate::codecs::Codecs;
 use crate::options::Options;
 use crate::table::readahead::Readahead;
 
@@ -25,10 +26,13 @@ pub struct Shared {
     pub indexes: IndexCache,
     pub budget: Arc<Budget>,
     pub readahead: Readahead,
+    pub codecs: Codecs,
     /// Random number of this database, repeated in every file.
     pub database: u64,
     pub direct_io: bool,
     pub read_only: bool,
+    /// Readers have made work for some tree since the log thread last asked.
+    pub reader_news: AtomicBool,
     poisoned: AtomicBool,
     first_failure: Mutex<Option<Error>>,
 }
@@ -54,10 +58,12 @@ impl Shared {
             rows,
             indexes: IndexCache::new(budget.clone()),
             readahead: Readahead::new(budget.clone()),
+            codecs: Codecs::default(),
             budget,
             database,
             direct_io: options.direct_io,
             read_only: options.read_only,
+            reader_news: AtomicBool::new(false),
             poisoned: AtomicBool::new(false),
             first_failure: Mutex::new(None),
         }

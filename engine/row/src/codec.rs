@@ -40,11 +40,11 @@ pub(crate) struct IndexPlan {
 pub struct RowCodec {
     pub(crate) name: String,
     pub(crate) schema: Arc<Schema>,
-    pub(crate) layout: RecordLayout,
-    pub(crate) plans: Vec<Arc<IndexPlan>>,
+    pub(crate) layout: Arc<RecordLayout>,
+    pub(crate) plans: Arc<[Arc<IndexPlan>]>,
     pub(crate) history: History,
     /// How the values of each index with rows are written; `None` for other indexes.
-    values: Vec<Option<ValuePlan>>,
+    values: Arc<[Option<ValuePlan>]>,
     sort: Arc<dyn SortKeys>,
 }
 
@@ -85,10 +85,23 @@ impl RowCodec {
         let layout = layout.with_defaults(&schema)?;
         layout.check(&schema)?;
         let plan = |index| Arc::new(index_plan(&schema, &layout, index));
-        let plans: Vec<Arc<IndexPlan>> = (0..schema.indexes.len()).map(plan).collect();
+        let plans: Arc<[Arc<IndexPlan>]> = (0..schema.indexes.len()).map(plan).collect();
         let value = |p: &Arc<IndexPlan>| p.rows.then(|| ValuePlan::new(&schema, &layout, &p.parts));
         let values = plans.iter().map(value).collect();
+        let layout = Arc::new(layout);
         Ok(RowCodec { name: name.to_string(), schema, layout, plans, history, values, sort })
+    }
+
+    /// Replaces what this codec is made of by the same parts of `other`, and frees its own. False: they are not the same.
+    pub fn share(&mut self, other: &RowCodec) -> bool {
+        if self.schema != other.schema || self.layout != other.layout {
+            return false;
+        }
+        self.schema = other.schema.clone();
+        self.layout = other.layout.clone();
+        self.plans = other.plans.clone();
+        self.values = other.values.clone();
+        true
     }
 
     pub fn schema(&self) -> &Arc<Schema> {
@@ -326,7 +339,7 @@ impl RowCodec {
     /// them when the primary key is among these.
     pub fn touched(&self, changed: impl Fn(usize) -> bool) -> u128 {
         let mut mask = 1;
-        for plan in &self.plans {
+        for plan in self.plans.iter() {
             let of_row = |n: usize| self.schema.columns[n].stored && changed(n);
             if plan.parts.iter().any(|p| changed(p.field.column))
                 || (plan.rows && (0..self.schema.columns.len()).any(of_row))

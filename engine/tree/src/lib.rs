@@ -15,7 +15,7 @@
 //! - their bytes: `format`, `raw`, `load`; storing what changed of them: `book`, `place`, `stored_format`, `version`,
 //!   `load_packs`;
 //! - background work: `triggers`, `plan`, `job`, `push`, `merge`, `rewrite`, `renewal`, `old_values`, `input`;
-//! - reading: `read`, `cursor`, `bounds`, `source`, `dead_ranges`, `rows`, `row_cache`, `estimate`;
+//! - reading: `read`, `fetch` (prefetching for writes), `cursor`, `bounds`, `source`, `dead_ranges`, `rows`, `row_cache`, `estimate`;
 //! - a transaction's own runs: `private`;
 //! - checks and figures: `check`, `audit`, `stats`, `counters`;
 //! - interfaces to file and log: `store`; with the feature `testing`: `testing`, `synthetic`, `counted`.
@@ -40,6 +40,7 @@ mod draft;
 mod edit;
 mod estimate;
 mod extent;
+mod fetch;
 mod format;
 mod input;
 mod job;

@@ -54,37 +54,48 @@ impl Tree {
         Ok(self.outermost(out, false))
     }
 
+    /// Whether `key` is above [`Tree::last_key`].
+    pub fn is_beyond(&self, key: &[u8]) -> bool {
+        let mut beyond = true;
+        ends(&self.inner.view.load(), true, |last| beyond &= *last < *key);
+        beyond
+    }
+
     #[inline]
     fn outermost(&self, out: &mut Vec<u8>, last: bool) -> bool {
         out.clear();
-        let view = self.inner.view.load();
         let mut any = false;
-        let mut consider = |key: &[u8]| {
+        ends(&self.inner.view.load(), last, |key| {
             if !any || (last && key > &out[..]) || (!last && key < &out[..]) {
                 out.clear();
                 out.extend_from_slice(key);
             }
             any = true;
-        };
-        let trunk = &view.trunk;
-        let of_trunk = if last { trunk.last_key() } else { trunk.first_key() };
-        of_trunk.into_iter().for_each(&mut consider);
-        view.active.buffer.ends(|a, b| consider(if last { b } else { a }));
-        for item in &view.frozen {
-            match &item.content {
-                Content::Buffer(buffer) => buffer.ends(|a, b| consider(if last { b } else { a })),
-                Content::Runs(lists) => {
-                    for runs in lists.iter() {
-                        let end = match last {
-                            true => runs.last().map(Slice::last),
-                            false => runs.first().map(Slice::first),
-                        };
-                        end.into_iter().for_each(&mut consider);
-                    }
+        });
+        any
+    }
+}
+
+/// Calls `consider` with the last key, or the first one, of each source that has any.
+#[inline]
+fn ends(view: &View, last: bool, mut consider: impl FnMut(&[u8])) {
+    let trunk = &view.trunk;
+    let of_trunk = if last { trunk.last_key() } else { trunk.first_key() };
+    of_trunk.into_iter().for_each(&mut consider);
+    view.active.buffer.ends(|a, b| consider(if last { b } else { a }));
+    for item in &view.frozen {
+        match &item.content {
+            Content::Buffer(buffer) => buffer.ends(|a, b| consider(if last { b } else { a })),
+            Content::Runs(lists) => {
+                for runs in lists.iter() {
+                    let end = match last {
+                        true => runs.last().map(Slice::last),
+                        false => runs.first().map(Slice::first),
+                    };
+                    end.into_iter().for_each(&mut consider);
                 }
             }
         }
-        any
     }
 }
 

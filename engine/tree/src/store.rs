@@ -54,6 +54,8 @@ pub trait RunStore: PageSource + BlockSource + Send + Sync + 'static {
     fn rows(&self) -> Option<&RowCache> {
         None
     }
+    /// Readers have made work for one of the trees: see [`crate::Tree::take_reader_news`] and [`crate::Tree::wants_freeze`].
+    fn note_reader_news(&self) {}
     /// Many pages were read for single rows: the caches' shares of memory may have to change.
     fn judge_rows(&self) {}
     /// For a store that has counts in place of entries (`counted.rs`): the runs that a merge of these

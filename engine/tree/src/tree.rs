@@ -352,8 +352,8 @@ impl TreeInner {
     /// A cursor reports dead entries that it met in write buffers.
     pub fn note_buffer_dead(&self, count: u64) {
         let before = self.buffer_dead.fetch_add(count, Ordering::Relaxed);
-        if before + count >= DEAD_IN_BUFFER {
-            self.wants_freeze.store(true, Ordering::Relaxed);
+        if before + count >= DEAD_IN_BUFFER && !self.wants_freeze.swap(true, Ordering::Relaxed) {
+            self.store.note_reader_news();
         }
     }
 
@@ -363,6 +363,7 @@ impl TreeInner {
             if hot.len() < 1024 && !hot.iter().any(|(other, _)| *other == id) {
                 hot.push((id, lo.clone()));
                 self.reader_news.store(true, Ordering::Relaxed);
+                self.store.note_reader_news();
             }
         }
     }

@@ -41,6 +41,12 @@ impl Active {
         self.first_lsn.fetch_min(lsn, Ordering::AcqRel);
     }
 
+    /// A read of the cache line that [`Active::note_lsn`] writes.
+    #[inline]
+    pub fn fetch(&self) -> u64 {
+        self.first_lsn.load(Ordering::Relaxed)
+    }
+
     /// Position of the oldest record in the buffer; `Lsn::MAX` when it is empty.
     pub fn first_lsn(&self) -> Lsn {
         self.first_lsn.load(Ordering::Acquire)

@@ -73,6 +73,13 @@ impl Backlog {
         &self.parts
     }
 
+    /// Reads the ends of the lists, behind which [`Backlog::push`] writes.
+    #[inline]
+    pub fn fetch_ends(&self) -> u64 {
+        let (head, place) = (self.heads.last(), self.places.last());
+        head.map_or(0, |h| *h) ^ u64::from(place.map_or(0, |p| *p)) ^ self.arena.fetch_end()
+    }
+
     #[inline]
     pub fn push(&mut self, head: u64, e: &EntryRef<'_>, about: usize) {
         let place = self.arena.push(e, about);

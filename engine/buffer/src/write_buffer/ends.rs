@@ -12,7 +12,34 @@ use parking_lot::RwLock;
 #[derive(Default)]
 pub(crate) struct Ends {
     /// First and last key; both are empty, which no key is, while there are no entries.
-    keys: RwLock<(Vec<u8>, Vec<u8>)>,
+    keys: RwLock<(EndKey, EndKey)>,
+}
+
+/// Keys up to this length are in the buffer itself. A commit may ask thousands of buffers, which are in no cache of the processor.
+const SHORT: usize = 24;
+
+#[derive(Default)]
+struct EndKey {
+    len: usize,
+    short: [u8; SHORT],
+    /// The key, if it is not short.
+    long: Vec<u8>,
+}
+
+impl EndKey {
+    #[inline]
+    fn get(&self) -> &[u8] {
+        self.short.get(..self.len).unwrap_or(&self.long)
+    }
+
+    fn set(&mut self, key: &[u8]) {
+        self.len = key.len();
+        self.long.clear();
+        match self.short.get_mut(..key.len()) {
+            Some(short) => short.copy_from_slice(key),
+            None => self.long.extend_from_slice(key),
+        }
+    }
 }
 
 impl Ends {
@@ -20,7 +47,8 @@ impl Ends {
     #[inline]
     pub fn note(&self, first: &[u8], last: &[u8]) {
         let known = self.keys.read();
-        let (before, beyond) = (*first < *known.0 || known.0.is_empty(), *last > *known.1);
+        let before = *first < *known.0.get() || known.0.len == 0;
+        let beyond = *last > *known.1.get();
         drop(known);
         if before || beyond {
             self.move_to(first, last);
@@ -29,24 +57,26 @@ impl Ends {
 
     fn move_to(&self, first: &[u8], last: &[u8]) {
         let mut known = self.keys.write();
-        let set = |to: &mut Vec<u8>, key: &[u8]| {
-            to.clear();
-            to.extend_from_slice(key);
-        };
-        if *first < *known.0 || known.0.is_empty() {
-            set(&mut known.0, first);
+        if *first < *known.0.get() || known.0.len == 0 {
+            known.0.set(first);
         }
-        if *last > *known.1 {
-            set(&mut known.1, last);
+        if *last > *known.1.get() {
+            known.1.set(last);
         }
+    }
+
+    /// Reads from the cache line of the latch.
+    #[inline]
+    pub fn fetch(&self) -> u64 {
+        u64::from(self.keys.is_locked())
     }
 
     /// Calls `read` with the first and the last key, if there is any.
     #[inline]
     pub fn read(&self, read: impl FnOnce(&[u8], &[u8])) {
         let known = self.keys.read();
-        if !known.1.is_empty() {
-            read(&known.0, &known.1);
+        if known.1.len > 0 {
+            read(known.0.get(), known.1.get());
         }
     }
 }
@@ -72,5 +102,17 @@ mod tests {
         assert_eq!(list(&ends), [b"a", b"p"]);
         ends.note(b"c", b"d");
         assert_eq!(list(&ends), [b"a", b"p"]);
+    }
+
+    #[test]
+    fn ends_of_any_length_come_back() {
+        let ends = Ends::default();
+        for (n, len) in [1, SHORT, SHORT + 1, 3000, SHORT + 2, 1].into_iter().enumerate() {
+            let (first, last) = (vec![100 - n as u8; len], vec![101 + n as u8; len]);
+            ends.note(&first, &last);
+            let mut seen = false;
+            ends.read(|a, b| seen = *a == first && *b == last);
+            assert!(seen, "{len}");
+        }
     }
 }

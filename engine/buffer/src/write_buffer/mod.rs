@@ -8,7 +8,7 @@
 //! read, merged   reading a shelf that is in several parts                  frozen     reading all of it, for a flush
 //! backlog_limit  when a backlog goes down                                  read_count when reading makes it worth while
 //! head_prefix    bytes that heads leave out                               totals     entries and bytes
-//! ends           its first and its last key
+//! ends           its first and its last key                               fetch    prefetching several buffers
 //! ```
 
 mod backlog;
@@ -18,6 +18,7 @@ pub(crate) mod buffer;
 mod descent;
 mod directory;
 mod ends;
+mod fetch;
 pub(crate) mod frozen;
 mod head_prefix;
 mod join;

@@ -70,15 +70,18 @@ impl WriteBuffer {
         let mut at: Option<Fence> = None;
         loop {
             let (key, seq) = at.as_ref().map_or((key, seq), |f| (&*f.key, f.seq));
-            let directory = self.directory();
-            let no = directory.router.route(key, seq);
-            let shelf = self.read_indexed(&directory.shelves[no], unsorted);
+            let directory = self.is_divided().then(|| self.directory());
+            let latch = match &directory {
+                None => self.leftmost(),
+                Some(d) => &d.shelves[d.router.route(key, seq)],
+            };
+            let shelf = self.read_indexed(latch, unsorted);
             if !shelf.span().reaches(key, seq) {
                 continue; // split meanwhile (BU3)
             }
             let goes_on = read(&shelf);
             let hi = shelf.span().hi().filter(|_| goes_on).cloned();
-            self.leave(&directory.shelves[no], shelf);
+            self.leave(latch, shelf);
             match hi {
                 Some(hi) => at = Some(hi),
                 None => return,

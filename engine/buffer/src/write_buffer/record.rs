@@ -228,6 +228,12 @@ impl Arena {
         self.memory
     }
 
+    /// Reads the last byte.
+    #[inline]
+    pub fn fetch_end(&self) -> u64 {
+        self.open.last().map_or(0, |b| u64::from(*b))
+    }
+
     /// Appends the record of `e`, which is not large, and returns its place. The size of a new
     /// segment depends on `about` bytes.
     #[inline]

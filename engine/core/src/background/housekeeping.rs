@@ -15,8 +15,12 @@ use crate::table::Table;
 const SYNC: Duration = Duration::from_secs(1);
 /// How often the log thread looks for space to free on a full disk.
 const LOOK_AROUND: Duration = Duration::from_secs(1);
-/// Tables that one round checks for work caused by readers.
-const SWEPT_TABLES: usize = 1024;
+/// Tables that a round checks when readers have made work, and at most.
+const SWEPT_MOST: usize = 1024;
+/// Otherwise this many rounds check all tables, and a round checks at least so many. A table that is in no cache of the processor
+/// takes up to 10 us: a thousand in each round would take a tenth of a processor for ever.
+const SWEEP_ROUNDS: usize = 20;
+const SWEPT_LEAST: usize = 64;
 
 impl Core {
     /// One round: syncs the log each second, prepares the next segment, trims, writes images,
@@ -82,16 +86,25 @@ impl Core {
     }
 
     /// Notes in the ledger the work that nothing else notes (LG2): work caused by readers, and work
-    /// of tables just opened. A round checks some tables and the next one continues there, so that
+    /// of tables just opened; and finds old statistics. A round checks some tables and the next one continues there, so that
     /// a round of many tables takes no longer.
     fn sweep(&self) {
-        let tables: Vec<Arc<Table>> = {
+        let to_sweep = &self.upkeep.to_sweep;
+        let news = self.shared.reader_news.swap(false, Ordering::Relaxed);
+        let (tables, most) = {
             let tables = self.tables.read();
+            if news {
+                to_sweep.store(tables.len(), Ordering::Relaxed);
+            }
+            let hurried = to_sweep.load(Ordering::Relaxed);
+            let most = hurried.max(tables.len() / SWEEP_ROUNDS).clamp(SWEPT_LEAST, SWEPT_MOST);
             let from = self.upkeep.swept_to.load(Ordering::Relaxed);
-            let next = tables.range(TableId(from)..).take(SWEPT_TABLES).map(|(_, t)| t.clone());
-            next.collect()
+            let next = tables.range(TableId(from)..).take(most).map(|(_, t)| t.clone());
+            let next: Vec<Arc<Table>> = next.collect();
+            to_sweep.store(hurried.saturating_sub(next.len()), Ordering::Relaxed);
+            (next, most)
         };
-        let last = tables.last().filter(|_| tables.len() == SWEPT_TABLES);
+        let last = tables.last().filter(|_| tables.len() == most);
         self.upkeep.swept_to.store(last.map_or(0, |t| t.id().0 + 1), Ordering::Relaxed);
         for table in &tables {
             let first_time = table.mark_swept();
@@ -156,5 +169,53 @@ impl Core {
         if self.messages.is_news(None, failure.kind(), self.shared.vfs.now()) {
             self.messages.say(0, &format!("checkpoint: {failure}"));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use frond_vfs::MemVfs;
+
+    use super::*;
+    use crate::catalog::ddl::TableSpec;
+    use crate::catalog::IndexDef;
+    use crate::engine::Engine;
+    use crate::options::Options;
+
+    #[test]
+    fn a_round_sweeps_some_tables_and_all_of_them_after_readers_made_work() {
+        let options = Options { background_threads: 0, ..Options::default() };
+        let engine = Engine::open(Arc::new(MemVfs::stepped()), options).unwrap();
+        let core = engine.core();
+        for n in 0..3 * SWEPT_LEAST {
+            let spec = TableSpec {
+                name: format!("t{n}"),
+                indexes: vec![IndexDef::plain()],
+                schema: Vec::new(),
+                meta: Vec::new(),
+                auto_increment: 1,
+            };
+            engine.create_table(spec).unwrap();
+        }
+        let unswept = || {
+            let tables: Vec<Arc<Table>> = core.tables.read().values().cloned().collect();
+            // Asking marks it.
+            tables.iter().filter(|table| table.mark_swept()).count()
+        };
+        core.log_round();
+        // The catalog is a table too.
+        assert_eq!(unswept(), 2 * SWEPT_LEAST + 1);
+        // Rounds go on where the one before ended.
+        let swept_to = || core.upkeep.swept_to.load(Ordering::Relaxed) as usize;
+        let before = swept_to();
+        core.log_round();
+        assert_eq!(swept_to(), before + SWEPT_LEAST);
+        core.shared.reader_news.store(true, Ordering::Relaxed);
+        // To the last table, and then the first ones.
+        core.log_round();
+        assert_eq!(swept_to(), 0);
+        assert!(core.upkeep.to_sweep.load(Ordering::Relaxed) > 0);
+        core.log_round();
+        assert!(core.upkeep.to_sweep.load(Ordering::Relaxed) == 0);
     }
 }

@@ -7,7 +7,7 @@
 //! - LG1. The sums are those of the entries, and the orders have each entry at most once.
 //! - LG2. A tree is noted after each change by a commit, a freeze or a job. A growing buffer is not
 //!   noted for each byte: up to a [`SLACK`]th of it is missing. Work caused by readers is noted by
-//!   the next sweep (`housekeeping.rs`). (Held by `tests` below: the sums are those of a walk over all trees.)
+//!   the next sweep of its table (`housekeeping.rs`). (Held by `tests` below: the sums are those of a walk over all trees.)
 //! - LG3. A dropped table has no entry: it is marked as dropped before its entry is removed, and
 //!   the mark is read under the lock.
 //!

@@ -2,7 +2,7 @@
 //! and space that it has to clean up.
 
 use std::collections::VecDeque;
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicU32, AtomicUsize};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -16,8 +16,10 @@ use crate::table::Table;
 pub struct Upkeep {
     pub sync: Every,
     pub look: Every,
-    /// The next sweep for work caused by readers begins with this table.
+    /// The next sweep begins with this table.
     pub swept_to: AtomicU32,
+    /// So many tables are still to be swept without delay, because readers have made work for one of them.
+    pub to_sweep: AtomicUsize,
     /// What is left of dropped tables, the oldest first.
     dropped: Mutex<VecDeque<DroppedTable>>,
     /// Trees of dropped indexes.

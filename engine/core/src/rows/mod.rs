@@ -28,7 +28,7 @@ mod write;
 use std::sync::Arc;
 
 use frond_base::{Error, ErrorKind, IndexNo, Result, TableId};
-use frond_row::{Entries, RecordLayout, RowCodec, Schema, SortKeys};
+use frond_row::{RecordLayout, RowCodec, Schema, SortKeys};
 
 use crate::catalog::{IndexState, TableDef};
 use crate::table::Table;
@@ -55,10 +55,6 @@ pub struct Rows {
     stamp: u64,
     /// Indexes that can be read; those behind them are being built, and only written.
     visible: usize,
-    /// Entries of the row being written, and of the row it replaces.
-    new: Entries,
-    old: Entries,
-    last_key: Vec<u8>,
     /// The table's foreign keys, as of `foreign_version`; for each constraint that changes
     /// children, the binding of the child table; and in such a binding, the rows of the cascade
     /// above it.
@@ -84,11 +80,20 @@ struct WrittenSchema {
     columns: usize,
 }
 
+/// The schema's bytes.
+fn written_bytes(def: &TableDef) -> &[u8] {
+    if def.building.is_empty() {
+        &def.schema
+    } else {
+        &def.building
+    }
+}
+
 fn written_schema(table: &Table, def: &TableDef) -> Result<WrittenSchema> {
     let mut schema = Schema::decode(&def.schema, &def.name)?;
     let (visible, columns) = (schema.indexes.len(), schema.columns.len());
     if !def.building.is_empty() {
-        schema = Schema::decode(&def.building, &def.name)?;
+        schema = Schema::decode(written_bytes(def), &def.name)?;
     }
     let unknown = |i: &frond_row::Index| {
         let tree = usize::from(i.tree);
@@ -122,14 +127,12 @@ impl Rows {
             return Err(Error::new(ErrorKind::InvalidArgument, what));
         }
         let codec = RowCodec::bind(&def.name, schema.into(), layout, table.history()?, sort_keys)?;
+        let codec = table.store().shared().codecs.share(written_bytes(&def), codec);
         Ok(Rows {
             table,
-            codec: Arc::new(codec),
+            codec,
             stamp,
             visible,
-            new: Entries::new(),
-            old: Entries::new(),
-            last_key: Vec::new(),
             plan: None,
             foreign_version: 0,
             cascades: Vec::new(),
@@ -167,7 +170,8 @@ impl Rows {
         let (layout, sort_keys) = (self.codec.layout().clone(), self.codec.sort_keys().clone());
         let history = self.table.history()?;
         let codec = RowCodec::bind(&def.name, schema.into(), layout, history, sort_keys)?;
-        (self.codec, self.stamp, self.visible) = (Arc::new(codec), stamp, visible);
+        let codec = self.table.store().shared().codecs.share(written_bytes(&def), codec);
+        (self.codec, self.stamp, self.visible) = (codec, stamp, visible);
         Ok(())
     }
 

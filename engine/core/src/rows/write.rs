@@ -22,9 +22,9 @@ impl Rows {
     ) -> Result<Written> {
         txn.writes_to(&self.table)?;
         self.keep_up()?;
-        let mut new = std::mem::take(&mut self.new);
+        let mut new = std::mem::take(&mut txn.rows.new);
         let outcome = self.insert_entries(txn, row, &mut new, flags);
-        self.new = new;
+        txn.rows.new = new;
         outcome
     }
 
@@ -101,10 +101,10 @@ impl Rows {
         txn.writes_to(&self.table)?;
         txn.settle(self.table.id())?;
         self.keep_up()?;
-        let mut was = std::mem::take(&mut self.old);
-        let mut is = std::mem::take(&mut self.new);
+        let mut was = std::mem::take(&mut txn.rows.old);
+        let mut is = std::mem::take(&mut txn.rows.new);
         let outcome = self.update_entries(txn, (old, new), (&mut was, &mut is), flags);
-        (self.old, self.new) = (was, is);
+        (txn.rows.old, txn.rows.new) = (was, is);
         outcome
     }
 
@@ -204,9 +204,9 @@ impl Rows {
         txn.writes_to(&self.table)?;
         txn.settle(self.table.id())?;
         self.keep_up()?;
-        let mut was = std::mem::take(&mut self.old);
+        let mut was = std::mem::take(&mut txn.rows.old);
         let outcome = self.delete_entries(txn, old, &mut was, flags);
-        self.old = was;
+        txn.rows.old = was;
         outcome
     }
 
@@ -310,7 +310,7 @@ impl Rows {
         txn.writes_to(&self.table)?;
         txn.settle(self.table.id())?;
         self.keep_up()?;
-        let mut key = std::mem::take(&mut self.last_key);
+        let mut key = std::mem::take(&mut txn.rows.key);
         key.clear();
         let locked = self.codec.encode_key(0, row, &mut key).and_then(|()| {
             let waits = txn.lock_waits();
@@ -318,7 +318,7 @@ impl Rows {
             txn.check_conflict(&self.table, 0, &key)?;
             Ok(waits != txn.lock_waits())
         });
-        self.last_key = key;
+        txn.rows.key = key;
         locked
     }
 
@@ -340,7 +340,7 @@ impl Rows {
         }
         let tree = self.table.tree(0);
         // Beyond the largest key ever written, and not one of our own (its lock is new): no read needed.
-        if fresh && (!tree.last_key(&mut self.last_key)? || key > self.last_key.as_slice()) {
+        if fresh && tree.is_beyond(key) {
             return Ok(true);
         }
         if let Some(kind) = txn.own(tree.id(), key, None)? {
@@ -401,8 +401,7 @@ impl Rows {
         let tree = self.table.tree(self.tree_no(index));
         let private = txn.private_view(tree.id());
         // No committed key is that large; own writes still count.
-        let beyond = !tree.last_key(&mut self.last_key)? || prefix > self.last_key.as_slice();
-        if !beyond || private.is_some() {
+        if !tree.is_beyond(prefix) || private.is_some() {
             // Entries with this prefix, committed or in private runs, that we did not delete ourselves.
             let mut cursor = tree.cursor(SEQ_MAX, Bounds::prefix(prefix));
             cursor.set_private(private);

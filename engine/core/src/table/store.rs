@@ -87,6 +87,10 @@ impl TableStore {
         }
     }
 
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
     /// Recovery hands over the file it found.
     pub(crate) fn set_file(&self, file: TableFile) {
         assert!(self.file.set(file).is_ok(), "a table has one file");
@@ -446,6 +450,10 @@ impl RunStore for TableStore {
 
     fn judge_rows(&self) {
         self.shared.judge_rows();
+    }
+
+    fn note_reader_news(&self) {
+        self.shared.reader_news.store(true, Ordering::Relaxed);
     }
 
     fn charge_trunk(&self, before: u64, now: u64) {

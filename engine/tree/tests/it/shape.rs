@@ -349,7 +349,7 @@ fn the_first_and_the_last_key_are_known_from_memory() {
     let mut bench = Bench::new(tiny());
     let mut key = Vec::new();
     assert!(!bench.tree.last_key(&mut key).unwrap());
-    assert!(!bench.tree.first_key(&mut key).unwrap());
+    assert!(!bench.tree.first_key(&mut key).unwrap() && bench.tree.is_beyond(b""));
     put_all(&mut bench, 100..3000);
     for frozen in [false, true] {
         if frozen {
@@ -359,6 +359,7 @@ fn the_first_and_the_last_key_are_known_from_memory() {
         let pages = bench.store.pages_read.load(Ordering::Relaxed);
         assert!(bench.tree.last_key(&mut key).unwrap());
         assert_eq!(key, row(2999));
+        assert!(bench.tree.is_beyond(&row(3000)) && !bench.tree.is_beyond(&row(2999)));
         assert!(bench.tree.first_key(&mut key).unwrap());
         assert_eq!(key, row(100));
         assert_eq!(bench.store.pages_read.load(Ordering::Relaxed), pages);
@@ -374,6 +375,7 @@ fn the_first_and_the_last_key_are_known_from_memory() {
         }
         assert!(bench.tree.last_key(&mut key).unwrap());
         assert_eq!(key, row(3000));
+        assert!(bench.tree.is_beyond(&row(3001)) && !bench.tree.is_beyond(&row(3000)));
         assert!(bench.tree.first_key(&mut key).unwrap());
         assert_eq!(key, row(7));
     }

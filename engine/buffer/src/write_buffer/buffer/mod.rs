@@ -3,7 +3,10 @@
 //! Writers bring sorted batches and append each entry to the backlog of its shelf, see `shelf`.
 
 use std::ops::Bound;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{
+    AtomicBool, AtomicU64,
+    Ordering::{Acquire, Relaxed, Release},
+};
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
@@ -23,6 +26,11 @@ use crate::write_buffer::totals::{Tally, Totals};
 /// See the module. Readers and writers share it through an `Arc`.
 pub struct WriteBuffer {
     directory: ArcSwap<Directory>,
+    /// The leftmost shelf of every directory. Most trees of a large partitioned table have no other one, and a commit that changes all
+    /// of them finds none of this in the processor's cache: so it does not look for the directory first.
+    leftmost: Arc<RwLock<Shelf>>,
+    /// There are other shelves. Set under the latch of the shelf that is divided.
+    divided: AtomicBool,
     /// Serialises replacing the directory.
     publishing: Mutex<()>,
     /// Asked when a backlog goes down: versions that no reader needs are dropped then.
@@ -61,13 +69,14 @@ impl WriteBuffer {
     pub fn read_by(readers: Arc<dyn Readers>) -> WriteBuffer {
         let shelf = Shelf::new();
         let router = Router::default();
+        let totals = Totals::of(&shelf);
+        let leftmost = Arc::new(RwLock::new(shelf));
         WriteBuffer {
-            totals: Totals::of(&shelf),
+            totals,
             router_bytes: AtomicU64::new(router.memory() as u64),
-            directory: ArcSwap::from_pointee(Directory {
-                router,
-                shelves: vec![Arc::new(RwLock::new(shelf))],
-            }),
+            directory: ArcSwap::from_pointee(Directory { router, shelves: vec![leftmost.clone()] }),
+            leftmost,
+            divided: AtomicBool::new(false),
             publishing: Mutex::new(()),
             readers,
             frozen: AtomicBool::new(false),
@@ -113,17 +122,22 @@ impl WriteBuffer {
 
     /// Inserts the first entries of `entries`; returns how many: 0 when the directory was replaced.
     fn insert_some(&self, entries: &[EntryRef<'_>]) -> usize {
-        let directory = self.directory.load();
+        let directory = self.is_divided().then(|| self.directory.load());
         let mut done = 0;
         let mut tally = Tally::default();
         while let Some(e) = entries.get(done) {
             // Copied without a latch: it may be megabytes.
             let large = is_large(e).then(|| alone(e));
-            let no = directory.router.route(e.key, e.seq);
-            let latch = &directory.shelves[no];
+            let (latch, next) = match &directory {
+                None => (&self.leftmost, None),
+                Some(directory) => {
+                    let no = directory.router.route(e.key, e.seq);
+                    (&directory.shelves[no], directory.shelves.get(no + 1))
+                }
+            };
             let mut shelf = latch.write();
             let before = shelf.backlog();
-            if let Some(next) = directory.shelves.get(no + 1) {
+            if let Some(next) = next {
                 // Most batches go on with the next shelf: prefetch its cache line.
                 std::hint::black_box(next.is_locked());
             }
@@ -244,6 +258,25 @@ impl WriteBuffer {
         let memory = router.memory() + shelves.capacity() * 8;
         self.router_bytes.store(memory as u64, Relaxed);
         self.directory.store(Arc::new(Directory { router, shelves }));
+        self.divided.store(true, Release);
+    }
+
+    /// Whether there is more than the leftmost shelf. If that changes, it no longer reaches all keys.
+    #[inline]
+    pub(crate) fn is_divided(&self) -> bool {
+        self.divided.load(Acquire)
+    }
+
+    #[inline]
+    pub(crate) fn leftmost(&self) -> &Arc<RwLock<Shelf>> {
+        &self.leftmost
+    }
+
+    /// Reads from the cache lines that an insert needs of the buffer itself.
+    #[inline]
+    pub(crate) fn fetch_own(&self) -> u64 {
+        let sequences = self.min_seq.load(Relaxed) ^ self.max_seq.load(Relaxed);
+        sequences ^ self.totals.entries() ^ self.router_bytes.load(Relaxed) ^ self.ends.fetch()
     }
 
     pub(crate) fn directory(&self) -> arc_swap::Guard<Arc<Directory>> {
@@ -252,12 +285,12 @@ impl WriteBuffer {
 
     /// No entry is added after this. The caller makes sure that no writer is at work.
     pub fn freeze(&self) {
-        self.frozen.store(true, std::sync::atomic::Ordering::Release);
+        self.frozen.store(true, Release);
     }
 
     #[inline]
     pub fn is_frozen(&self) -> bool {
-        self.frozen.load(std::sync::atomic::Ordering::Acquire)
+        self.frozen.load(Acquire)
     }
 
     /// Sorts a frozen buffer (asserted), which takes a few hundred milliseconds for millions of
@@ -275,7 +308,7 @@ impl WriteBuffer {
     }
 
     fn settle_all(&self) {
-        if self.settled.load(std::sync::atomic::Ordering::Acquire) {
+        if self.settled.load(Acquire) {
             return;
         }
         let keep = self.readers.retention();
@@ -293,7 +326,7 @@ impl WriteBuffer {
             at = shelf.span().hi().cloned();
         }
         let frozen = self.is_frozen();
-        self.settled.store(frozen, std::sync::atomic::Ordering::Release);
+        self.settled.store(frozen, Release);
     }
 
     /// Bytes allocated.
@@ -338,6 +371,8 @@ impl WriteBuffer {
     pub fn check(&self) {
         self.settle_all();
         let directory = self.directory();
+        assert!(Arc::ptr_eq(&directory.shelves[0], &self.leftmost), "another shelf is leftmost");
+        assert_eq!(self.is_divided(), directory.shelves.len() > 1);
         let (mut entries, mut bytes) = (0, 0);
         let mut hi: Option<Fence> = Some(Fence::leftmost());
         for c in &directory.shelves {

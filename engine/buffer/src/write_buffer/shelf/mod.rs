@@ -137,6 +137,13 @@ impl Shelf {
         self.limit.is_overdrawn(&self.log)
     }
 
+    /// Reads from the cache lines that [`Shelf::push`] needs of the shelf itself.
+    #[inline]
+    pub fn fetch(&self) -> u64 {
+        let span = u64::from(self.span.hi().is_some()) ^ self.head_prefix.head(&[]);
+        span ^ self.log.memory() as u64 ^ self.log.bytes() as u64 ^ u64::from(self.is_due())
+    }
+
     /// Appends `e`, which belongs to the shelf and is not large.
     #[inline]
     pub fn push(&mut self, e: &EntryRef<'_>) {

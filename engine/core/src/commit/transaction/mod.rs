@@ -28,6 +28,7 @@ use crate::commit::core::Core;
 use crate::commit::loads::Loads;
 use crate::commit::prepared_set::Parts;
 use crate::commit::private_runs::Spilled;
+use crate::commit::write_sets::RowEntries;
 use crate::options::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use crate::table::numbers::Numbering;
 use crate::table::Table;
@@ -91,6 +92,8 @@ pub struct Transaction {
     /// The tables whose AUTO_INCREMENT values the statement has to itself.
     numbering: Vec<Numbering>,
     pub(crate) writes: WriteSet,
+    /// For those who write a row; from [`Transaction::writes_to`] on.
+    pub(crate) rows: RowEntries,
     /// What no longer fits into memory, older than `writes`.
     pub(crate) spilled: Spilled,
     /// Rows for empty tables, in no order yet; newer than `spilled`.
@@ -117,6 +120,7 @@ impl Transaction {
             cascaded: false,
             numbering: Vec::new(),
             writes: WriteSet::new(),
+            rows: RowEntries::default(),
             spilled: Spilled::default(),
             loads: Loads::default(),
             charged: None,
@@ -297,7 +301,7 @@ impl Transaction {
         self.open(table)?;
         self.core.may_write()?;
         if self.tables.is_empty() {
-            self.core.write_sets.lend(&mut self.writes);
+            self.core.write_sets.lend(&mut self.writes, &mut self.rows);
         }
         self.last_table = match self.tables.position(table.id()) {
             Some(at) => at,
@@ -470,7 +474,7 @@ impl Transaction {
         assert!(end.is_none_or(|end| published >= end), "locks go before publication (X2)");
         self.locker.release_all();
         // Free the memory before waiting for the log.
-        core.write_sets.leave(std::mem::take(&mut self.writes));
+        core.write_sets.leave(std::mem::take(&mut self.writes), std::mem::take(&mut self.rows));
         self.charged = None;
         if let Some(end) = end {
             self.core.acknowledge(end)?;
@@ -499,7 +503,8 @@ impl Transaction {
 impl Drop for Transaction {
     fn drop(&mut self) {
         self.give_back_later();
-        self.core.write_sets.leave(std::mem::take(&mut self.writes));
+        let (writes, rows) = (std::mem::take(&mut self.writes), std::mem::take(&mut self.rows));
+        self.core.write_sets.leave(writes, rows);
         // Values that were handed out stay used (TB2). If this record is lost, they are available again after a crash.
         self.core.log_unlogged_counters(self.tables.values());
     }
