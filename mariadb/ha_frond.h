@@ -268,6 +268,7 @@ private:
     int duplicate(uint32_t index);
     bool alter_duplicate(TABLE *altered, const std::vector<int32_t> &from, uint32_t index, const uchar *ref);
     bool drops_needed_column(const struct Altered &to) const;
+    enum_alter_inplace_result check_rest(TABLE *altered, Alter_inplace_info *info, alter_table_operations ours);
     bool take_foreigns(TABLE *altered, const Alter_inplace_info *info, struct Altered *to, bool *copies);
     bool commit_changes(TABLE *altered, Alter_inplace_info *info);
     int raise_auto_increment(ulonglong wanted);

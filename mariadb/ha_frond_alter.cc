@@ -4,7 +4,8 @@
 //
 //   instant     names, defaults, comments, CHECK constraints, more members of an ENUM or SET; DROP INDEX; columns
 //               that are added with a constant, dropped, moved, may be NULL, or are longer VARCHARs or wider integers;
-//               virtual columns; DROP FOREIGN KEY; AUTO_INCREMENT and options that mean nothing here
+//               virtual columns; DROP FOREIGN KEY; AUTO_INCREMENT; page size and compression, of pages that are written from
+//               now on; options that mean nothing here
 //   in place    ADD INDEX and UNIQUE, several at once, also with DROP INDEX and changes of columns; ADD FOREIGN KEY; others read
 //               and write meanwhile
 //
@@ -244,6 +245,31 @@ Compare_keys ha_frond::compare_key_parts(const Field &old_field, const Column_de
     return old_part.length == new_part.length && old_part.length < was ? Compare_keys::Equal : equal;
 }
 
+// A row format that create() takes without a warning.
+static bool is_known(enum row_type format) {
+    return format == ROW_TYPE_DEFAULT || format == ROW_TYPE_DYNAMIC || format == ROW_TYPE_COMPRESSED;
+}
+
+// What the server says of a change without `ours` and without options that need no copy.
+enum_alter_inplace_result ha_frond::check_rest(TABLE *altered, Alter_inplace_info *info, alter_table_operations ours) {
+    const alter_table_operations all = info->handler_flags;
+    HA_CREATE_INFO *create = info->create_info;
+    const ulong used = create->used_fields;
+    const auto options = create->option_struct;
+    const enum row_type format = create->row_type;
+    info->handler_flags &= ~ours;
+    create->used_fields &= ~options_without_copy(table);
+    create->option_struct = table->s->option_struct;
+    if (is_known(create->row_type) && is_known(table->s->row_type))
+        create->row_type = table->s->row_type;
+    const enum_alter_inplace_result rest = handler::check_if_supported_inplace_alter(altered, info);
+    info->handler_flags = all;
+    create->used_fields = used;
+    create->option_struct = options;
+    create->row_type = format;
+    return rest;
+}
+
 enum_alter_inplace_result ha_frond::check_if_supported_inplace_alter(TABLE *altered, Alter_inplace_info *info) {
     if (discarded_) {
         print_error(refuse_discarded(), MYF(0));
@@ -261,19 +287,15 @@ enum_alter_inplace_result ha_frond::check_if_supported_inplace_alter(TABLE *alte
     if (ours)
         ours |= info->handler_flags & HARMLESS;
     // Everything else must concern the .frm file alone.
-    const alter_table_operations all = info->handler_flags;
-    HA_CREATE_INFO *create = info->create_info;
-    const ulong used = create->used_fields;
-    info->handler_flags &= ~ours;
-    create->used_fields &= ~options_without_copy(table);
-    const enum_alter_inplace_result rest = handler::check_if_supported_inplace_alter(altered, info);
-    info->handler_flags = all;
-    create->used_fields = used;
+    const bool pages_change = frond_changes_pages(table->s, info->create_info);
+    const enum_alter_inplace_result rest = check_rest(altered, info, ours);
     if (rest != HA_ALTER_INPLACE_NO_LOCK)
         return rest;
     // ALTERs that pass that check change only the .frm file.
-    if (!ours && !table->part_info)
+    if (!ours && !pages_change && !table->part_info)
         return HA_ALTER_INPLACE_INSTANT;
+    if (pages_change && (table->s->sequence || table->s->tmp_table != NO_TMP_TABLE))
+        return HA_ALTER_INPLACE_NOT_SUPPORTED;
     // ALTER IGNORE may leave rows out, which only a copy does.
     const bool rows_change = ours & (INDEX_CHANGES | COLUMN_CHANGES);
     if (rows_change &&
@@ -393,7 +415,8 @@ bool ha_frond::meet_parents(const std::vector<Frond_foreign> &added) {
 }
 
 bool ha_frond::prepare_inplace_alter_table(TABLE *altered, Alter_inplace_info *info) {
-    if (!(info->handler_flags & (INDEX_CHANGES | COLUMN_CHANGES | FOREIGN_CHANGES)) && !table->part_info)
+    if (!(info->handler_flags & (INDEX_CHANGES | COLUMN_CHANGES | FOREIGN_CHANGES)) && !table->part_info &&
+        !frond_changes_pages(table->s, info->create_info))
         return false;
     Altered to(altered);
     bool copies = false;
@@ -403,7 +426,11 @@ bool ha_frond::prepare_inplace_alter_table(TABLE *altered, Alter_inplace_info *i
         my_error(ER_ALTER_OPERATION_NOT_SUPPORTED, MYF(0), "ALGORITHM=INPLACE", "ALGORITHM=COPY");
         return true;
     }
-    to.schema.replaces(Frond_schema(table), static_cast<long long>(stats.create_time));
+    const Frond_schema before(table);
+    for (size_t i = 0; i < to.index_from.size(); i++)
+        if (to.index_from[i] != FROND_NEW)
+            to.schema.keep_options(i, before, static_cast<size_t>(to.index_from[i]), info->create_info);
+    to.schema.replaces(before, static_cast<long long>(stats.create_time));
     to.schema.set_version(altered->s->tabledef_version);
     to.table = to.schema.spec(0);
     Frond_change *context = new (thd()->mem_root) Frond_change;

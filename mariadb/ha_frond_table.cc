@@ -321,22 +321,13 @@ int ha_frond::truncate() {
 
 // ---------------------------------------------------------------- options
 
-static bool same_options(const ha_table_option_struct *a, const ha_table_option_struct *b) {
-    if (!a || !b)
-        return a == b;
-    return a->page_size == b->page_size && a->compression == b->compression &&
-           a->compression_level == b->compression_level;
-}
-
 enum row_type ha_frond::get_row_type() const {
     return table_share && table_share->row_type == ROW_TYPE_COMPRESSED ? ROW_TYPE_COMPRESSED : ROW_TYPE_DYNAMIC;
 }
 
 bool ha_frond::check_if_incompatible_data(HA_CREATE_INFO *info, uint table_changes) {
     if (table_changes != IS_EQUAL_YES || (info->used_fields & HA_CREATE_USED_AUTO) ||
-        info->data_file_name || info->index_file_name ||
-        (info->row_type == ROW_TYPE_COMPRESSED) != (get_row_type() == ROW_TYPE_COMPRESSED) ||
-        !same_options(info->option_struct, table->s->option_struct))
+        info->data_file_name || info->index_file_name || frond_changes_pages(table->s, info))
         return COMPATIBLE_DATA_NO;
     return COMPATIBLE_DATA_YES;
 }

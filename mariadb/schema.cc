@@ -282,38 +282,75 @@ static int refuse_option(const char *option) {
     return HA_WRONG_CREATE_OPTION;
 }
 
+// What a table's and an index's options say of it; 0: nothing.
+struct Frond_asked {
+    ulonglong page_size = 0, level = 0;
+    uint compression = FROND_COMPRESSION_DEFAULT;
+
+    Frond_asked(const ha_table_option_struct *of_table, const ha_index_option_struct *own, enum row_type row_type) {
+        if (row_type == ROW_TYPE_COMPRESSED)
+            compression = FROND_COMPRESSION_ZSTD;
+        if (of_table)
+            take(*of_table);
+        if (own)
+            take(*own);
+    }
+
+    bool same_compression(const Frond_asked &other) const { return compression == other.compression && level == other.level; }
+
+private:
+    template <class Options> void take(const Options &options) {
+        if (options.page_size)
+            page_size = options.page_size;
+        if (options.compression)
+            compression = options.compression;
+        if (options.compression_level)
+            level = options.compression_level;
+    }
+};
+
+const ha_index_option_struct *Frond_schema::options_of(size_t index) const {
+    return index < hidden_ ? nullptr : table_->key_info[index - hidden_].option_struct;
+}
+
 int Frond_schema::take_options(THD *thd, HA_CREATE_INFO *info) {
     const ha_table_option_struct *of_table = info->option_struct;
     if (of_table && !is_page_size(of_table->page_size))
         return refuse_option("PAGE_SIZE: a power of two from 4096 to 65536");
     for (size_t i = 0; i < indexes_.size(); i++) {
         frond_index_spec &index = indexes_[i];
-        index.page_bytes = frond_default_page_size(thd);
-        index.compression = info->row_type == ROW_TYPE_COMPRESSED
-                                ? static_cast<uint32_t>(FROND_COMPRESSION_ZSTD)
-                                : frond_default_compression(thd);
-        if (of_table) {
-            if (of_table->page_size)
-                index.page_bytes = static_cast<uint32_t>(of_table->page_size);
-            if (of_table->compression)
-                index.compression = of_table->compression;
-            index.compression_level = static_cast<int32_t>(of_table->compression_level);
-        }
-        if (i < hidden_)
-            continue;
-        const ha_index_option_struct *own = table_->key_info[i - hidden_].option_struct;
-        if (!own)
-            continue;
-        if (!is_page_size(own->page_size))
+        const ha_index_option_struct *own = options_of(i);
+        if (own && !is_page_size(own->page_size))
             return refuse_option("PAGE_SIZE: a power of two from 4096 to 65536");
-        if (own->page_size)
-            index.page_bytes = static_cast<uint32_t>(own->page_size);
-        if (own->compression)
-            index.compression = own->compression;
-        if (own->compression_level)
-            index.compression_level = static_cast<int32_t>(own->compression_level);
+        const Frond_asked asked(of_table, own, info->row_type);
+        index.page_bytes = asked.page_size ? static_cast<uint32_t>(asked.page_size) : frond_default_page_size(thd);
+        index.compression = asked.compression ? asked.compression : frond_default_compression(thd);
+        index.compression_level = static_cast<int32_t>(asked.level);
     }
     return 0;
+}
+
+bool frond_changes_pages(const TABLE_SHARE *share, const HA_CREATE_INFO *info) {
+    if ((info->row_type == ROW_TYPE_COMPRESSED) != (share->row_type == ROW_TYPE_COMPRESSED))
+        return true;
+    const ha_table_option_struct *was = share->option_struct, *is = info->option_struct;
+    if (!was || !is)
+        return was != is;
+    return was->page_size != is->page_size || was->compression != is->compression ||
+           was->compression_level != is->compression_level;
+}
+
+void Frond_schema::keep_options(size_t i, const Frond_schema &before, size_t from, const HA_CREATE_INFO *info) {
+    const TABLE_SHARE *share = before.table_->s;
+    const Frond_asked was(share->option_struct, before.options_of(from), share->row_type);
+    const Frond_asked is(info->option_struct, options_of(i), info->row_type);
+    if (was.page_size == is.page_size)
+        indexes_[i].page_bytes = 0;
+    // The engine's default by its name: "default" leaves an index as it is.
+    if (was.same_compression(is))
+        indexes_[i].compression = FROND_COMPRESSION_DEFAULT;
+    else if (indexes_[i].compression == FROND_COMPRESSION_DEFAULT)
+        indexes_[i].compression = FROND_COMPRESSION_LZ4;
 }
 
 // ---------------------------------------------------------------- results

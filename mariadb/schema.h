@@ -14,6 +14,7 @@ class THD;
 struct TABLE;
 struct TABLE_SHARE;
 struct HA_CREATE_INFO;
+struct ha_index_option_struct;
 
 /* Invariants
  *  SC1. Columns are numbered as in TABLE::field, indexes as in TABLE::key_info, except that a table without a
@@ -27,6 +28,9 @@ public:
     /* Adds what CREATE TABLE says beyond columns and keys. Sends an error and returns HA_ERR when a
      * combination is not possible. */
     int take_options(THD *thd, HA_CREATE_INFO *info);
+    /* ALTER TABLE without a copy, after take_options(): index `i` is index `from` of `before`. Where no option says
+     * something new, the session's defaults do not count: what the index has stays. */
+    void keep_options(size_t i, const Frond_schema &before, size_t from, const HA_CREATE_INFO *info);
 
     /* NULL, or why the table cannot be kept. */
     const char *problem() const { return problem_.empty() ? nullptr : problem_.c_str(); }
@@ -53,6 +57,8 @@ private:
     void add_indexes();
     void sign();
     void note_members();
+    /* Those of index `index` itself, or NULL. */
+    const ha_index_option_struct *options_of(size_t index) const;
 
     TABLE *table_;
     uint32_t hidden_;
@@ -65,6 +71,9 @@ private:
     std::string meta_;
     std::string problem_;
 };
+
+/* Whether the options of a table that is altered ask for another page size or compression. */
+bool frond_changes_pages(const TABLE_SHARE *share, const HA_CREATE_INFO *info);
 
 /* Whether key `key` of the table has CLUSTERING=YES. A primary key has the rows anyway. */
 bool frond_is_clustering(const TABLE_SHARE *share, uint key);

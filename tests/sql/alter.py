@@ -5,7 +5,7 @@
 A Frond table and an InnoDB table get the same rows and the same definitions. Writers change a row in both, in
 one transaction; each has rows of its own, so what they do to one another is what ALTER does. After each round the
 two tables have the same rows and columns, the Frond table's indexes agree with its rows, and CHECK TABLE is clean. Some indexes
-are CLUSTERING; Frond's table has lived through many instant changes before the first round. One half of the time both are children of
+are CLUSTERING; Frond's table has lived through many instant changes before the first round, and its page size and compression change as well. One half of the time both are children of
 tables whose rows the writers change, too, so cascades change their rows; and the parents' columns are renamed. In the other half they are partitioned.
 
 With --kills, the server is killed at a random moment of further rounds, in which Frond's table alone is altered.
@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import argparse
 import random
+import re
 import sys
 import threading
 import time
@@ -37,6 +38,9 @@ LOST = (0, 2003, 2006, 2013, 2055, 1053, 2002)
 REFUSED = (1062, 1845, 1846)
 COLUMNS_MAX, INDEXES_MAX = 14, 6
 CLUSTERING = " CLUSTERING=YES"
+# Options of Frond's table: page size and compression of what is written from then on.
+PAGES = ("PAGE_SIZE=4096", "PAGE_SIZE=0", "PAGE_SIZE=65536", "COMPRESSION=zstd", "COMPRESSION=none", "COMPRESSION=`default`",
+         "COMPRESSION_LEVEL=5", "COMPRESSION=lz4, PAGE_SIZE=8192")
 # Instant changes before the first round: more than any table had versions of rows at one time before.
 AGES = 90
 PARENTS_EACH = 15
@@ -273,19 +277,25 @@ class Test:
         self.verify(admin)
         admin.close()
 
+    def options(self) -> str:
+        """Now and then options that change with the definition, for Frond alone."""
+        return f", {self.r.choice(PAGES)}" if self.r.random() < 0.3 else ""
+
     def alter(self, admin: pymysql.Connection) -> None:
         """The same change of both tables. When either refuses a UNIQUE index because of its rows, neither keeps it."""
         kind, clauses, after = self.definition.change()
+        options = self.options()
+        self.kinds["options"] += bool(options)
         for attempt in range(20):
             try:
                 how = "COPY" if self.r.random() < 0.1 else "NOCOPY"
                 try:
-                    run(admin, f"ALTER TABLE f {clauses}, ALGORITHM={how}")
+                    run(admin, f"ALTER TABLE f {clauses}{options}, ALGORITHM={how}")
                     self.in_place[how] += 1
                 except pymysql.err.Error as error:
                     if error.args[0] not in (1845, 1846):
                         raise
-                    run(admin, f"ALTER TABLE f {clauses}")
+                    run(admin, f"ALTER TABLE f {clauses}{options}")
                     self.in_place[f"COPY after all: {kind}"] += 1
                 break
             except pymysql.err.Error as error:
@@ -351,6 +361,7 @@ class Test:
         verdict = rows(admin, "CHECK TABLE f EXTENDED")
         if verdict[-1][3] != b"OK":
             raise Wrong(f"CHECK TABLE: {verdict}")
+        self.verify_pages(admin)
         keys = {r[2].decode(): r[4].decode() for r in rows(admin, "SHOW INDEX FROM f") if r[3] == b"1"}
         # Of all columns: those of a clustering index come from it alone.
         whole = sorted(all_rows["f"], key=repr)
@@ -361,6 +372,18 @@ class Test:
             if sorted(by_key, key=repr) != whole:
                 differ = [r for r in by_key if r not in all_rows["f"]]
                 raise Wrong(f"index {key}: {len(by_key)} rows of {len(whole)}, not right: {differ[:2]}")
+
+    def verify_pages(self, admin: pymysql.Connection) -> None:
+        """The engine's definition has the options that the .frm file has."""
+        text = self.shape(admin).decode()
+        size, method = (re.search(rf"[ (]`?{option}`?=`?(\w+)", text) for option in ("PAGE_SIZE", "COMPRESSION"))
+        page = size[1] if size and size[1] != "0" else "16384"
+        compression = method[1].lower() if method and method[1].lower() != "default" else "lz4"
+        found = {(r[0].decode(), r[1].decode()) for r in rows(
+            admin, "SELECT PAGE_SIZE, COMPRESSION FROM information_schema.FROND_INDEXES WHERE TABLE_SCHEMA = 'alters' "
+                   "AND (TABLE_NAME = 'f' OR TABLE_NAME LIKE 'f#P#%')")}
+        if found != {(page, compression)}:
+            raise Wrong(f"page size and compression: {found}, by the .frm file {page} and {compression}: {text}")
 
     def uniques_refused(self) -> bool:
         """Between the two ALTERs of a UNIQUE index a row may be refused in one table alone: i gets f's rows."""
@@ -382,7 +405,7 @@ class Test:
         before = self.shape(admin)
         kind, clauses, after = self.definition.change()
         # Some changes would leave everything as it is.
-        clauses += f", COMMENT 'round {self.rounds}'"
+        clauses += f", COMMENT 'round {self.rounds}'{self.options()}"
         writers = self.writers(("f",))
         answered: list[bool] = []
 

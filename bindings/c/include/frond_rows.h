@@ -146,7 +146,8 @@ enum frond_alter_source { FROND_NEW = -1 };
 typedef struct frond_alter_spec {
     uint32_t struct_size;
     uint32_t record_bytes;
-    /* The definition that the table is to have; its auto_increment is not read. */
+    /* The definition that the table is to have; its auto_increment is not read. Of an index that the table has already, page_bytes 0
+     * and FROND_COMPRESSION_DEFAULT mean as before; what is new holds for pages that are written from now on. */
     const frond_table_spec *table;
     /* For each index and each column of the new definition: its number in the table, or FROND_NEW. */
     const int32_t *index_from;

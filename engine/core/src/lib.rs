@@ -46,7 +46,7 @@ mod status;
 mod table;
 
 pub use backup::format::{Description, PIN_FILE};
-pub use catalog::alter::{Alter, AlterSpec, Violation};
+pub use catalog::alter::{Alter, AlterSpec, Pages, Violation};
 pub use catalog::build_index::Progress;
 pub use catalog::ddl::TableSpec;
 pub use catalog::foreign::{Action, Foreign, ForeignState, FOREIGN_COLUMNS_MAX};

@@ -86,7 +86,7 @@ pub use edit::TrunkEdit;
 pub use extent::Extent;
 pub use job::Job;
 pub use load::TreeLoader;
-pub use options::TreeOptions;
+pub use options::{Formats, TreeOptions};
 pub use plan::{Debt, JobKind, Plan, Step};
 pub use private::{PrivateRuns, PrivateView, Segment};
 pub use renewal::Renew;

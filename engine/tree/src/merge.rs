@@ -13,7 +13,7 @@ use frond_run::{Retention, RunFormat};
 use crate::draft::Draft;
 use crate::input::Input;
 use crate::node::{Body, Leaf};
-use crate::options::TreeOptions;
+use crate::options::{Formats, TreeOptions};
 use crate::plan::{Plan, Step};
 use crate::renewal::Renewal;
 use crate::rewrite::Rewrite;
@@ -108,12 +108,10 @@ impl LeafMerge {
         let inputs = sources.into_iter().map(Input::Slices).collect();
         // Tombstones stay while more is to come below (BD1).
         let bottom = self.mode == MergeMode::Full && !tree.keeps_tombstones();
-        let options = &tree.options;
+        let Formats { leaf, upper } = tree.formats();
         let format = match self.mode {
-            MergeMode::Full => options.format_leaf,
-            MergeMode::Deltas(_) => {
-                RunFormat { filter: options.format_leaf.filter, ..options.format_upper }
-            }
+            MergeMode::Full => leaf,
+            MergeMode::Deltas(_) => RunFormat { filter: leaf.filter, ..upper },
         };
         let retention = Retention { snapshots: self.snapshots.clone(), bottom };
         Rewrite::open(tree, inputs, &[], retention, format, self.target_bytes)

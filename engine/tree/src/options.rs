@@ -1,16 +1,31 @@
 //! Options of a tree's shape and of its background work.
 
-use frond_run::RunFormat;
+use frond_run::{Compression, RunFormat};
+
+/// The formats of runs that are written from now on. A tree mixes runs of any formats.
+#[derive(Clone, Copy, Debug)]
+pub struct Formats {
+    /// Runs of inner nodes and delta runs of leaves, which are soon rewritten.
+    pub upper: RunFormat,
+    /// Base runs of leaves, and runs that are adopted as such. Its `filter` applies to deltas as
+    /// well; runs of inner nodes never get one.
+    pub leaf: RunFormat,
+}
+
+impl Formats {
+    /// The same with other pages.
+    pub fn with_pages(self, page_bytes: u32, compression: Compression) -> Formats {
+        let of = |format: RunFormat| RunFormat { page_bytes, compression, ..format };
+        Formats { upper: of(self.upper), leaf: of(self.leaf) }
+    }
+}
 
 /// Sizes are stored (encoded) bytes unless said otherwise. The defaults suit a server; tests use
 /// tiny numbers so that every shape occurs.
 #[derive(Clone, Debug)]
 pub struct TreeOptions {
-    /// Runs of inner nodes and delta runs of leaves, which are soon rewritten.
-    pub format_upper: RunFormat,
-    /// Base runs of leaves, and runs that are adopted as such. Its `filter` applies to deltas as
-    /// well; runs of inner nodes never get one.
-    pub format_leaf: RunFormat,
+    /// Those that a tree begins with (`Tree::set_pages`).
+    pub formats: Formats,
     /// A merged leaf is cut into pieces of at most about this many bytes.
     pub leaf_bytes: u64,
     /// Most children of an inner node.
@@ -39,10 +54,9 @@ pub struct TreeOptions {
 }
 
 impl TreeOptions {
-    pub fn new(format_upper: RunFormat, format_leaf: RunFormat) -> TreeOptions {
+    pub fn new(upper: RunFormat, leaf: RunFormat) -> TreeOptions {
         TreeOptions {
-            format_upper,
-            format_leaf,
+            formats: Formats { upper, leaf },
             leaf_bytes: 8 << 20,
             fanout: 64,
             node_runs: 8,

@@ -159,7 +159,7 @@ impl PrivateRuns {
         segment: Segment,
         poll: &mut dyn FnMut() -> Result<()>,
     ) -> Result<()> {
-        self.write_as(input, self.tree.options.format_leaf, segment, poll)
+        self.write_as(input, self.tree.formats().leaf, segment, poll)
     }
 
     /// As [`Self::write`], of a generation that [`Self::write_merged`] will merge with others: it is not
@@ -170,7 +170,7 @@ impl PrivateRuns {
         segment: Segment,
         poll: &mut dyn FnMut() -> Result<()>,
     ) -> Result<()> {
-        let leaf = self.tree.options.format_leaf;
+        let leaf = self.tree.formats().leaf;
         let plain = RunFormat { compression: Compression::None, filter: false, ..leaf };
         let worth = |g: &Generation| g.bytes < g.logical / 2;
         let format = if self.generations.first().is_none_or(worth) { leaf } else { plain };
@@ -192,7 +192,7 @@ impl PrivateRuns {
         let after = self.generations.first().map_or(segment.after, |g| g.segment.after);
         let mut inputs = vec![input];
         inputs.extend(self.inputs(0)?);
-        let runs = self.rewrite(inputs, self.tree.options.format_leaf, poll)?;
+        let runs = self.rewrite(inputs, self.tree.formats().leaf, poll)?;
         self.generations.clear();
         if !runs.is_empty() {
             self.generations.push(Generation::new(runs, Segment { after, upto: segment.upto }));
@@ -241,7 +241,7 @@ impl PrivateRuns {
         let inputs = self.inputs(first)?;
         let olds = &self.generations[first..];
         let segment = joined(olds[0].segment, olds[olds.len() - 1].segment);
-        let runs = self.rewrite(inputs, self.tree.options.format_leaf, poll)?;
+        let runs = self.rewrite(inputs, self.tree.formats().leaf, poll)?;
         self.generations.truncate(first);
         self.generations.push(Generation::new(runs, segment));
         self.changed();

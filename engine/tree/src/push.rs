@@ -23,6 +23,7 @@ use frond_run::{Retention, RunFormat};
 use crate::draft::{add_to, Draft};
 use crate::input::Source;
 use crate::node::{Body, Child};
+use crate::options::Formats;
 use crate::plan::{Plan, Step};
 use crate::rewrite::Rewrite;
 use crate::row_cache::Telling;
@@ -424,14 +425,11 @@ fn start(tree: &Arc<TreeInner>, target: Target, snapshots: &[Seq]) -> Result<Opt
     let below = target.leaf && nothing_below(tree, &target);
     // Tombstones stay while more is to come below (BD1), even in the leaf's own format.
     let bottom = below && !tree.keeps_tombstones();
-    let options = &tree.options;
+    let (options, Formats { leaf, upper }) = (&tree.options, tree.formats());
     let (format, bytes) = match target.leaf {
-        true if below => (options.format_leaf, options.leaf_bytes),
-        true => {
-            let filter = options.format_leaf.filter;
-            (RunFormat { filter, ..options.format_upper }, options.leaf_bytes)
-        }
-        false => (RunFormat { filter: false, ..options.format_upper }, options.group_bytes),
+        true if below => (leaf, options.leaf_bytes),
+        true => (RunFormat { filter: leaf.filter, ..upper }, options.leaf_bytes),
+        false => (RunFormat { filter: false, ..upper }, options.group_bytes),
     };
     let retention = Retention { snapshots: snapshots.to_vec(), bottom };
     let inputs = target.inputs.iter().map(|source| source.within(&target.ranges)).collect();

@@ -4,14 +4,17 @@ use std::sync::atomic::Ordering;
 use std::sync::Arc;
 
 use frond_base::Result;
-use frond_run::{Cut, MergeInput, MergeJob, Retention, Run, RunCutter, RunFormat, RunMeta};
+use frond_run::{
+    Compression, Cut, MergeInput, MergeJob, Retention, Run, RunCutter, RunFormat, RunMeta,
+};
 
 use crate::extent::Extent;
 use crate::input::Input;
+use crate::options::Formats;
 use crate::renewal::Renewal;
 use crate::slice::{scale, sum, Range, Slice};
 use crate::store::{CountedPiece, TrunkRun};
-use crate::tree::TreeInner;
+use crate::tree::{Tree, TreeInner};
 
 /// See the module.
 pub(crate) struct Rewrite {
@@ -102,6 +105,22 @@ impl Rewrite {
     }
 }
 
+impl TreeInner {
+    /// The formats of runs that are begun now.
+    pub fn formats(&self) -> Formats {
+        *self.formats.lock()
+    }
+}
+
+impl Tree {
+    /// From now on runs are begun with pages of this size and compression. Those that are there stay: readers take
+    /// the size of a page from the run's fences, and its compression from the page.
+    pub fn set_pages(&self, page_bytes: u32, compression: Compression) {
+        let mut formats = self.inner.formats.lock();
+        *formats = formats.with_pages(page_bytes, compression);
+    }
+}
+
 /// The estimated entries of `inputs` by place. A write buffer has none: counts are of runs.
 fn counted_pieces(inputs: &[Input], ranges: &[Range]) -> Vec<CountedPiece> {
     let slices = inputs.iter().flat_map(|input| match input {
@@ -133,7 +152,7 @@ fn note_written(tree: &TreeInner, meta: &RunMeta, format: &RunFormat) {
     counters.bytes_written.fetch_add(meta.bytes, Ordering::Relaxed);
     counters.entries_written.fetch_add(meta.entries, Ordering::Relaxed);
     // Private runs may have a third format, without compression.
-    let (leaf, upper) = (tree.options.format_leaf, tree.options.format_upper);
+    let Formats { leaf, upper } = tree.formats();
     let is_upper = *format != leaf && *format == RunFormat { filter: format.filter, ..upper };
     if is_upper && meta.logical_bytes > 0 && meta.bytes > 16 << 10 {
         let now = scale(meta.bytes, 1024, meta.logical_bytes).clamp(1, 4096);

@@ -31,7 +31,7 @@ use crate::difference::{self, Change, Refs};
 use crate::draft::Draft;
 use crate::extent::Extent;
 use crate::node::{Body, Node};
-use crate::options::TreeOptions;
+use crate::options::{Formats, TreeOptions};
 use crate::renewal::Renewals;
 use crate::rows::Rows;
 use crate::slice::{Key, Range, Slice};
@@ -53,6 +53,7 @@ pub struct Tree {
 pub(crate) struct TreeInner {
     pub id: TreeId,
     pub options: TreeOptions,
+    pub formats: Mutex<Formats>,
     pub store: Arc<dyn RunStore>,
     log: Arc<dyn EditLog>,
     readers: Arc<dyn Readers>,
@@ -135,6 +136,7 @@ impl Tree {
         let rows = Rows::new(&*store);
         let inner = TreeInner {
             id,
+            formats: Mutex::new(options.formats),
             options,
             store,
             log,

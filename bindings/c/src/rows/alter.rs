@@ -3,13 +3,13 @@
 use std::ffi::{c_int, c_void};
 
 use frond_base::Result;
-use frond_engine::{AddedForeigns, Alter, AlterSpec, Violation};
+use frond_engine::{AddedForeigns, Alter, AlterSpec, IndexDef, Pages, Violation};
 use frond_row::{ColumnPlace, DefaultValue, RecordLayout, Schema};
 
 use super::bind::{frond_rows, put_ref, ServerBlobs};
 use super::spec::{described, Described};
-use crate::abi::FROND_DUPLICATE_KEY;
-use crate::abi::{frond_alter_spec, frond_column_layout, Report, FROND_NEW, FROND_OK};
+use crate::abi::{frond_alter_spec, frond_column_layout, frond_index_spec, Report};
+use crate::abi::{FROND_COMPRESSION_DEFAULT, FROND_DUPLICATE_KEY, FROND_NEW, FROND_OK};
 use crate::error::{guard, guard_or, invalid};
 use crate::foreign::{foreigns, names};
 use crate::pointers::{array, bytes, handle, handle_mut, put};
@@ -61,6 +61,14 @@ unsafe fn take_defaults(
     Ok(())
 }
 
+/// What an index that the table has already is given: nothing where the description leaves it open.
+fn pages(spec: &frond_index_spec, def: &IndexDef) -> Pages {
+    Pages {
+        page_bytes: (spec.page_bytes != 0).then_some(def.page_bytes),
+        compression: (spec.compression != FROND_COMPRESSION_DEFAULT).then_some(def.compression),
+    }
+}
+
 /// # Safety
 /// A2 for the pointers inside.
 unsafe fn altered(spec: *const frond_alter_spec) -> Result<AlterSpec> {
@@ -87,8 +95,19 @@ unsafe fn altered(spec: *const frond_alter_spec) -> Result<AlterSpec> {
     // SAFETY: A2, for what is inside too.
     let foreigns = unsafe { foreigns(spec.foreigns_new, spec.foreigns_new_count) }?;
     let foreigns_new = AddedForeigns { foreigns, unchecked: spec.foreigns_unchecked != 0 };
-    let (storage, meta) = (indexes, meta.to_vec());
-    Ok(AlterSpec { schema, index_from, column_from, storage, meta, foreigns_gone, foreigns_new })
+    // SAFETY: A2.
+    let described = unsafe { array(table.indexes, table.index_count, "indexes") }?;
+    let pages = described.iter().zip(&indexes).map(|(spec, def)| pages(spec, def)).collect();
+    Ok(AlterSpec {
+        schema,
+        index_from,
+        column_from,
+        storage: indexes,
+        pages,
+        meta: meta.to_vec(),
+        foreigns_gone,
+        foreigns_new,
+    })
 }
 
 #[no_mangle]

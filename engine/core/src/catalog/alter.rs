@@ -1,5 +1,6 @@
 //! Changing a table's definition in place: indexes come and go, columns are added, dropped, moved, renamed,
-//! lengthened; foreign keys come (`add_foreign.rs`) and go. Rows stay as they are; they name the schema that wrote them.
+//! lengthened; foreign keys come (`add_foreign.rs`) and go; runs get another page size or compression. Rows stay as they
+//! are; they name the schema that wrote them. Runs stay too: each describes its pages.
 //!
 //! An [`Alter`] is begun, builds the new indexes (`build_index.rs`) while others read and write, and
 //! commits: one durable record replaces the definition. Dropping it before takes back what it began.
@@ -23,6 +24,7 @@ use std::sync::Arc;
 
 use frond_base::{Error, ErrorKind, IndexNo, Result, Seq};
 use frond_row::{ColumnType, RowCodec, Schema};
+use frond_run::Compression;
 use frond_tree::Tree;
 use frond_txn::Snapshot;
 use frond_wal::Claim;
@@ -32,6 +34,13 @@ use crate::catalog::foreign_ddl::{AddedForeigns, ForeignChange};
 use crate::catalog::{table_key, versions, CatalogRow, IndexDef, IndexState, OldSchema, TableDef};
 use crate::commit::core::Core;
 use crate::table::{tree_id, tree_options, Table};
+
+/// How the pages of an index's runs are written from now on. `None`: as before.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Pages {
+    pub page_bytes: Option<u32>,
+    pub compression: Option<Compression>,
+}
 
 /// The definition that a table is to have.
 pub struct AlterSpec {
@@ -44,6 +53,8 @@ pub struct AlterSpec {
     pub column_from: Vec<Option<usize>>,
     /// Per index of `schema`: its storage format, used for those that are to be built.
     pub storage: Vec<IndexDef>,
+    /// Per index of `schema`: what changes in its storage format if the table has it already.
+    pub pages: Vec<Pages>,
     pub meta: Vec<u8>,
     /// Names of foreign keys of the table that are dropped.
     pub foreigns_gone: Vec<String>,
@@ -86,6 +97,8 @@ pub struct Alter {
     schema: Schema,
     /// The new schema changes how rows are written.
     rewritten: bool,
+    /// Per index of `schema`.
+    pages: Vec<Pages>,
     meta: Vec<u8>,
     foreigns_gone: Vec<String>,
     pub(super) foreigns_new: AddedForeigns,
@@ -108,8 +121,9 @@ fn resolve(
     if spec.index_from.len() != new.indexes.len()
         || spec.column_from.len() != new.columns.len()
         || spec.storage.len() != new.indexes.len()
+        || spec.pages.len() != new.indexes.len()
     {
-        return refuse("a source and a format are given for each index, a source for each column");
+        return refuse("a source and formats are given for each index, a source for each column");
     }
     let older = table.history()?;
     let ids = older.iter().map(|s| &**s).chain([old]).flat_map(|s| &s.columns).map(|c| c.id);
@@ -190,7 +204,7 @@ impl Core {
         let mut last = next.clone();
         last.schema = encoded(&schema);
         last.history = self.next_history(table, &def, &old, rewritten);
-        finish(&mut last, &schema);
+        finish(&mut last, &schema, &spec.pages);
         last.validate()?;
         let mut alter = Alter {
             core: self.clone(),
@@ -203,6 +217,7 @@ impl Core {
             codec: None,
             schema,
             rewritten,
+            pages: spec.pages,
             meta: spec.meta,
             foreigns_gone: spec.foreigns_gone,
             foreigns_new: spec.foreigns_new,
@@ -232,7 +247,7 @@ impl Core {
         let (schema, rewritten) = resolve(table, &def, &old, spec)?;
         let (mut last, building, _) = begun(&def, &old, &schema, spec)?;
         last.history = self.next_history(table, &def, &old, rewritten);
-        finish(&mut last, &schema);
+        finish(&mut last, &schema, &spec.pages);
         last.validate()?;
         self.foreigns_of_altered(&def, &schema, &spec.foreigns_gone)?;
         self.check_added(&def, (&old, &building, &schema), &spec.foreigns_new)
@@ -406,12 +421,17 @@ fn drop_building(def: &mut TableDef) {
     }
 }
 
-/// Finishes the definition: the indexes that `schema` names are in use, all others are dropped.
-fn finish(def: &mut TableDef, schema: &Schema) {
+/// Finishes the definition: the indexes that `schema` names are in use, with these pages, all others are dropped.
+fn finish(def: &mut TableDef, schema: &Schema, pages: &[Pages]) {
     def.building.clear();
     for (n, index) in def.indexes.iter_mut().enumerate() {
         let named = schema.indexes.iter().any(|i| usize::from(i.tree) == n);
         index.state = if named { IndexState::Live } else { IndexState::Dropped };
+    }
+    for (index, pages) in schema.indexes.iter().zip(pages) {
+        let index = &mut def.indexes[usize::from(index.tree)];
+        index.page_bytes = pages.page_bytes.unwrap_or(index.page_bytes);
+        index.compression = pages.compression.unwrap_or(index.compression);
     }
 }
 
@@ -473,7 +493,7 @@ impl Alter {
         next.history = core.next_history(&self.table, &old, &was, self.rewritten);
         next.schema = encoded(&self.schema);
         next.meta = std::mem::take(&mut self.meta);
-        finish(&mut next, &self.schema);
+        finish(&mut next, &self.schema, &self.pages);
         next.validate()?;
         let mut foreigns = core.foreigns_of_altered(&old, &self.schema, &self.foreigns_gone)?;
         if self.foreigns_new.unchecked {

@@ -150,6 +150,7 @@ impl Table {
             if index.state == IndexState::Dropped && !tree.is_abandoned() {
                 tree.abandon();
             }
+            tree.set_pages(index.page_bytes, index.compression);
         }
         let before = self.def();
         let before = Schema::decode(&before.schema, &before.name).map_or(0, |s| s.version);

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use frond_base::{ErrorKind, SEQ_MAX};
 use frond_engine::rows::{WriteFlags, Written};
 use frond_engine::{
-    AddedForeigns, Alter, AlterSpec, CheckOutcome, Engine, IndexDef, IndexState, Table, Violation,
+    AddedForeigns, Alter, AlterSpec, CheckOutcome, Engine, IndexDef, IndexState, Pages, Table,
+    Violation,
 };
 use frond_row::{Index, NoBlobs, Part, RowInput, Schema};
 use frond_vfs::MemVfs;
@@ -26,6 +27,7 @@ pub fn same(table: &Table) -> AlterSpec {
         index_from: (0..schema.indexes.len()).map(Some).collect(),
         column_from: (0..schema.columns.len()).map(Some).collect(),
         storage: vec![IndexDef { page_bytes: 4096, ..IndexDef::plain() }; schema.indexes.len()],
+        pages: vec![Pages::default(); schema.indexes.len()],
         schema,
         meta: b"altered".to_vec(),
         foreigns_gone: Vec::new(),
@@ -39,6 +41,7 @@ pub fn without(table: &Table, name: &str) -> AlterSpec {
     spec.schema.indexes.remove(at);
     spec.index_from.remove(at);
     spec.storage.remove(at);
+    spec.pages.remove(at);
     spec
 }
 
@@ -51,6 +54,7 @@ pub fn with(mut spec: AlterSpec, name: &str, unique: bool, columns: &[u16]) -> A
         .insert(1, Index { tree: 0, name: name.into(), unique, clustering: false, parts });
     spec.index_from.insert(1, None);
     spec.storage.insert(1, IndexDef { page_bytes: 4096, ..IndexDef::plain() });
+    spec.pages.insert(1, Pages::default());
     spec
 }
 

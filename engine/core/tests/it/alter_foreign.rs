@@ -150,6 +150,7 @@ fn columns_of_foreign_keys_move_and_are_renamed_but_do_not_go() {
     again.schema.indexes.truncate(1);
     again.index_from.truncate(1);
     again.storage.truncate(1);
+    again.pages.truncate(1);
     assert_eq!(kind(alter(&engine, &c, again)), ErrorKind::BadForeignKey);
 
     let mut renamed = with_column(without_column(without(&c, "by_x"), 2), "first");

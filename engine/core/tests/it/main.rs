@@ -5,6 +5,7 @@ mod alter;
 mod alter_both;
 mod alter_columns;
 mod alter_foreign;
+mod alter_pages;
 mod background;
 mod backup;
 mod concurrency;

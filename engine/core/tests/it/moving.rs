@@ -224,6 +224,7 @@ fn rows_of_older_schemas_and_dropped_indexes_come_along() {
     columns.schema.indexes.remove(by_s);
     columns.index_from.remove(by_s);
     columns.storage.remove(by_s);
+    columns.pages.remove(by_s);
     engine.alter_table(&table, columns).unwrap().commit().unwrap();
     let mut longer = same(&table);
     longer.schema.columns[2].bytes = 41;

@@ -3,7 +3,7 @@
 use frond_base::{EntryKind, ErrorKind, SEQ_MAX};
 use frond_run::testing::TestRng;
 use frond_run::{KeyShape, Page, RunBuilder, RunFormat, RunIdentity};
-use frond_tree::{Bounds, RunStore, Seek, Step, TreeOptions};
+use frond_tree::{Bounds, Formats, RunStore, Seek, Step, TreeOptions};
 
 use crate::support::{below, tiny, Bench, TREE};
 
@@ -76,7 +76,7 @@ fn buffers_drain_around_damaged_pages_and_all_is_there_when_they_are_whole_again
 fn a_walk_over_keys_that_are_not_in_order_ends() {
     let shape = KeyShape::fixed(&[8]);
     let format = RunFormat { key_shape: shape, ..crate::support::format(false) };
-    let options = TreeOptions { format_upper: format, ..tiny() };
+    let options = TreeOptions { formats: Formats { upper: format, ..tiny().formats }, ..tiny() };
     let bench = Bench::new(options);
     let build = |per_page: usize| {
         let block = bench.store.next_block();

@@ -253,7 +253,7 @@ fn attached_runs_are_taken_over_without_rewriting() {
         for part in 0..12u64 {
             let block = bench.store.next_block();
             let id = RunIdentity { table: TREE.table, block };
-            let mut builder = RunBuilder::new(&tiny().format_leaf, id);
+            let mut builder = RunBuilder::new(&tiny().formats.leaf, id);
             for n in part * 1000..(part + 1) * 1000 {
                 let (key, value) = (row(n * 10), b"loaded".to_vec());
                 builder.push(EntryRef { key: &key, seq: 0, kind: EntryKind::Put, value: &value });
