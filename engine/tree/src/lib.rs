@@ -88,7 +88,9 @@ pub use job::Job;
 pub use load::TreeLoader;
 pub use options::{Formats, TreeOptions};
 pub use plan::{Debt, JobKind, Plan, Step};
-pub use private::{PrivateRuns, PrivateView, Segment};
+pub use private::{
+    one_by_one, MergePart, Parted, PrivateRuns, PrivateView, RunParts, Segment, WrittenPart,
+};
 pub use renewal::Renew;
 pub use stats::{Sizes, TreeStats};
 pub use store::{BlockSource, CountedPiece, EditLog, RunStore};

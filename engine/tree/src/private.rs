@@ -26,7 +26,7 @@ use frond_run::{Compression, MergeInput, Retention, RunFormat, RunMeta};
 use crate::extent::Extent;
 use crate::input;
 use crate::rewrite::Rewrite;
-use crate::slice::Slice;
+use crate::slice::{Range, Slice};
 use crate::store::TrunkRun;
 use crate::tree::{Tree, TreeInner};
 
@@ -80,6 +80,66 @@ impl PrivateView {
     pub(crate) fn lists(&self) -> &[Arc<[Slice]>] {
         &self.0
     }
+}
+
+/// What is to be written, in parts by key that several threads may write at once.
+pub struct Parted {
+    /// Where the second part begins, the third, and so on.
+    pub bounds: Vec<Arc<[u8]>>,
+    /// One per part.
+    pub inputs: Vec<MergeInput>,
+}
+
+impl Parted {
+    pub fn whole(input: MergeInput) -> Parted {
+        Parted { bounds: Vec::new(), inputs: vec![input] }
+    }
+}
+
+/// The keys of each part.
+fn ranges(bounds: &[Arc<[u8]>]) -> impl Iterator<Item = Range> + '_ {
+    assert!(bounds.windows(2).all(|w| w[0] < w[1]), "bounds of parts ascend");
+    let bound = |n: usize| bounds.get(n).cloned();
+    let lo = move |n: usize| n.checked_sub(1).and_then(bound);
+    (0..=bounds.len()).map(move |n| Range { lo: lo(n), hi: bound(n) })
+}
+
+/// A part of a generation that is being made.
+pub struct MergePart {
+    tree: Arc<TreeInner>,
+    format: RunFormat,
+    target_bytes: u64,
+    /// Newest first.
+    inputs: Vec<MergeInput>,
+}
+
+/// Runs that are in no generation yet: dropping them gives their blocks back.
+pub struct WrittenPart(Vec<Slice>);
+
+/// Writes all parts; what [`MergePart::write`] returns of them, in their order.
+pub type RunParts<'a> = &'a mut dyn FnMut(Vec<MergePart>) -> Result<Vec<WrittenPart>>;
+
+impl MergePart {
+    /// `poll` is called now and then; its error ends the call.
+    pub fn write(self, poll: &mut dyn FnMut() -> Result<()>) -> Result<WrittenPart> {
+        let MergePart { tree, format, target_bytes, inputs } = self;
+        // Entries lose their sequences. Deletions stay: there may be a committed row below.
+        let retention = Retention::newest(SEQ_MAX, false);
+        let renewal = tree.renewal();
+        let mut rewrite = Rewrite::new(&tree, renewal, inputs, retention, format, target_bytes)?;
+        let mut runs = Vec::new();
+        while !rewrite.step(&tree, &mut runs)? {
+            poll()?;
+        }
+        Ok(WrittenPart(runs))
+    }
+}
+
+/// For [`RunParts`]: without other threads.
+pub fn one_by_one<'p>(
+    poll: &'p mut dyn FnMut() -> Result<()>,
+) -> impl FnMut(Vec<MergePart>) -> Result<Vec<WrittenPart>> + 'p {
+    |parts| parts.into_iter().map(|part| part.write(poll)).collect()
 }
 
 /// See the module.
@@ -159,7 +219,18 @@ impl PrivateRuns {
         segment: Segment,
         poll: &mut dyn FnMut() -> Result<()>,
     ) -> Result<()> {
-        self.write_as(input, self.tree.formats().leaf, segment, poll)
+        self.write_parts(Parted::whole(input), segment, &mut one_by_one(poll))
+    }
+
+    /// As [`Self::write`], in parts.
+    pub fn write_parts(
+        &mut self,
+        input: Parted,
+        segment: Segment,
+        run: RunParts<'_>,
+    ) -> Result<()> {
+        let format = self.tree.formats().leaf;
+        self.rewrite(self.generations.len(), input, format, Some(segment), run)
     }
 
     /// As [`Self::write`], of a generation that [`Self::write_merged`] will merge with others: it is not
@@ -170,11 +241,29 @@ impl PrivateRuns {
         segment: Segment,
         poll: &mut dyn FnMut() -> Result<()>,
     ) -> Result<()> {
+        self.write_parts_for_merge(Parted::whole(input), segment, &mut one_by_one(poll))
+    }
+
+    /// As [`Self::write_for_merge`], in parts.
+    pub fn write_parts_for_merge(
+        &mut self,
+        input: Parted,
+        segment: Segment,
+        run: RunParts<'_>,
+    ) -> Result<()> {
+        let format = self.format_for_merge();
+        self.rewrite(self.generations.len(), input, format, Some(segment), run)
+    }
+
+    fn format_for_merge(&self) -> RunFormat {
         let leaf = self.tree.formats().leaf;
         let plain = RunFormat { compression: Compression::None, filter: false, ..leaf };
         let worth = |g: &Generation| g.bytes < g.logical / 2;
-        let format = if self.generations.first().is_none_or(worth) { leaf } else { plain };
-        self.write_as(input, format, segment, poll)
+        if self.generations.first().is_none_or(worth) {
+            leaf
+        } else {
+            plain
+        }
     }
 
     /// Writes `input`, which is later than all that were written before, and merges it with all generations into
@@ -185,36 +274,21 @@ impl PrivateRuns {
         segment: Segment,
         poll: &mut dyn FnMut() -> Result<()>,
     ) -> Result<()> {
-        assert!(self.upto() <= segment.after, "segments of operations ascend (PV2)");
-        while self.generations.len() >= FAN_IN_LAST {
-            self.merge_from(self.generations.len() - FAN_IN_LAST, poll)?;
-        }
-        let after = self.generations.first().map_or(segment.after, |g| g.segment.after);
-        let mut inputs = vec![input];
-        inputs.extend(self.inputs(0)?);
-        let runs = self.rewrite(inputs, self.tree.formats().leaf, poll)?;
-        self.generations.clear();
-        if !runs.is_empty() {
-            self.generations.push(Generation::new(runs, Segment { after, upto: segment.upto }));
-        }
-        self.changed();
-        Ok(())
+        self.write_parts_merged(Parted::whole(input), segment, &mut one_by_one(poll))
     }
 
-    fn write_as(
+    /// As [`Self::write_merged`], in parts.
+    pub fn write_parts_merged(
         &mut self,
-        input: MergeInput,
-        format: RunFormat,
+        input: Parted,
         segment: Segment,
-        poll: &mut dyn FnMut() -> Result<()>,
+        run: RunParts<'_>,
     ) -> Result<()> {
-        assert!(self.upto() <= segment.after, "segments of operations ascend (PV2)");
-        let runs = self.rewrite(vec![input], format, poll)?;
-        if !runs.is_empty() {
-            self.generations.push(Generation::new(runs, segment));
-            self.changed();
+        while self.generations.len() >= FAN_IN_LAST {
+            let first = self.generations.len() - FAN_IN_LAST;
+            self.merge_from(first, self.format_for_merge(), &input.bounds, run)?;
         }
-        Ok(())
+        self.rewrite(0, input, self.tree.formats().leaf, Some(segment), run)
     }
 
     /// Joins and merges generations that no savepoint of `marks` keeps apart (PV3). On `Err` the
@@ -222,7 +296,26 @@ impl PrivateRuns {
     pub fn tidy(&mut self, marks: &[u64], poll: &mut dyn FnMut() -> Result<()>) -> Result<()> {
         self.join(marks);
         while let Some(first) = self.mergeable(marks) {
-            self.merge_from(first, poll)?;
+            self.merge_from(first, self.tree.formats().leaf, &[], &mut one_by_one(poll))?;
+        }
+        Ok(())
+    }
+
+    /// As [`Self::tidy`] without savepoints, in parts, which end before `bounds`. `for_merge`: [`Self::write_parts_merged`]
+    /// follows, so what is merged is compressed as by [`Self::write_for_merge`].
+    pub fn tidy_parts(
+        &mut self,
+        for_merge: bool,
+        bounds: &[Arc<[u8]>],
+        run: RunParts<'_>,
+    ) -> Result<()> {
+        self.join(&[]);
+        while let Some(first) = self.mergeable(&[]) {
+            let format = match for_merge {
+                true => self.format_for_merge(),
+                false => self.tree.formats().leaf,
+            };
+            self.merge_from(first, format, bounds, run)?;
         }
         Ok(())
     }
@@ -230,29 +323,69 @@ impl PrivateRuns {
     /// Merges all generations into one: ascending runs that do not overlap. Takes no savepoints into
     /// account: none may be live.
     pub fn merge_all(&mut self, poll: &mut dyn FnMut() -> Result<()>) -> Result<()> {
+        self.merge_all_parts(&[], &mut one_by_one(poll))
+    }
+
+    /// As [`Self::merge_all`], in parts, which end before `bounds`.
+    pub fn merge_all_parts(&mut self, bounds: &[Arc<[u8]>], run: RunParts<'_>) -> Result<()> {
+        self.join(&[]);
         while self.generations.len() > 1 {
-            self.merge_from(self.generations.len().saturating_sub(FAN_IN_LAST), poll)?;
+            let first = self.generations.len().saturating_sub(FAN_IN_LAST);
+            self.merge_from(first, self.tree.formats().leaf, bounds, run)?;
         }
         Ok(())
     }
 
     /// Merges the generation `first` and all newer ones.
-    fn merge_from(&mut self, first: usize, poll: &mut dyn FnMut() -> Result<()>) -> Result<()> {
-        let inputs = self.inputs(first)?;
-        let olds = &self.generations[first..];
-        let segment = joined(olds[0].segment, olds[olds.len() - 1].segment);
-        let runs = self.rewrite(inputs, self.tree.formats().leaf, poll)?;
+    fn merge_from(
+        &mut self,
+        first: usize,
+        format: RunFormat,
+        bounds: &[Arc<[u8]>],
+        run: RunParts<'_>,
+    ) -> Result<()> {
+        let nothing = Parted { bounds: bounds.to_vec(), inputs: Vec::new() };
+        self.rewrite(first, nothing, format, None, run)
+    }
+
+    /// Puts one generation in the place of the generation `first`, all newer ones, and `newest`, which is of
+    /// the operations in `segment`.
+    fn rewrite(
+        &mut self,
+        first: usize,
+        newest: Parted,
+        format: RunFormat,
+        segment: Option<Segment>,
+        run: RunParts<'_>,
+    ) -> Result<()> {
+        let ascends = |segment: Segment| self.upto() <= segment.after;
+        assert!(segment.is_none_or(ascends), "segments of operations ascend (PV2)");
+        let segments = self.generations[first..].iter().map(|g| g.segment).chain(segment);
+        let Some(segment) = segments.reduce(joined) else { return Ok(()) };
+        let (tree, target_bytes) = (self.tree.clone(), self.target_bytes);
+        let mut newest_inputs = newest.inputs.into_iter();
+        let part = |range: Range| {
+            let mut inputs: Vec<MergeInput> = newest_inputs.next().into_iter().collect();
+            inputs.extend(self.inputs(first, &range)?);
+            Ok(MergePart { tree: tree.clone(), format, target_bytes, inputs })
+        };
+        let parts = ranges(&newest.bounds).map(part).collect::<Result<Vec<_>>>()?;
+        let runs: Vec<Slice> = run(parts)?.into_iter().flat_map(|part| part.0).collect();
+        assert!(runs.windows(2).all(|w| w[0].before(&w[1])), "parts that are not in order");
         self.generations.truncate(first);
-        self.generations.push(Generation::new(runs, segment));
+        if !runs.is_empty() {
+            self.generations.push(Generation::new(runs, segment));
+        }
         self.changed();
         Ok(())
     }
 
-    /// The generation `first` and all newer ones, newest first.
-    fn inputs(&self, first: usize) -> Result<Vec<MergeInput>> {
+    /// The generation `first` and all newer ones within `range`, newest first.
+    fn inputs(&self, first: usize, range: &Range) -> Result<Vec<MergeInput>> {
         let mut inputs = Vec::new();
         for g in self.generations[first..].iter().rev() {
-            inputs.extend(input::chain(&self.tree.store, &self.tree.renewal(), g.runs.to_vec())?);
+            let runs = g.runs.iter().filter_map(|slice| slice.clip(range)).collect();
+            inputs.extend(input::chain(&self.tree.store, &self.tree.renewal(), runs)?);
         }
         Ok(inputs)
     }
@@ -305,24 +438,6 @@ impl PrivateRuns {
             }
         }
         None
-    }
-
-    fn rewrite(
-        &self,
-        inputs: Vec<MergeInput>,
-        format: RunFormat,
-        poll: &mut dyn FnMut() -> Result<()>,
-    ) -> Result<Vec<Slice>> {
-        // Entries lose their sequences. Deletions stay: there may be a committed row below.
-        let retention = Retention::newest(SEQ_MAX, false);
-        let renewal = self.tree.renewal();
-        let mut rewrite =
-            Rewrite::new(&self.tree, renewal, inputs, retention, format, self.target_bytes)?;
-        let mut runs = Vec::new();
-        while !rewrite.step(&self.tree, &mut runs)? {
-            poll()?;
-        }
-        Ok(runs)
     }
 
     /// Takes back all operations after `to`. Panics when `to` lies inside a segment: it was not

@@ -1,7 +1,7 @@
 //! Building indexes while others read and write the table.
 //!
 //! The rows as of a snapshot are scanned once, the entries of all new indexes derived and sorted in bounded
-//! memory (`entry_sort.rs`), and the sorted runs put *below* what commits have written since the snapshot
+//! memory (`entry_sort.rs`) by several threads (`team.rs`), and the sorted runs put *below* what commits have written since the snapshot
 //! (`Tree::attach_below`): there a newer version of an entry, or its deletion, wins.
 //!
 //! - BI1. The snapshot is taken after commits have begun to write the new indexes' entries, and no transaction
@@ -20,14 +20,16 @@ use std::sync::Arc;
 use frond_base::{Error, ErrorKind, Result};
 use frond_cache::Part;
 use frond_row::{Deriver, Entries, RowCodec};
-use frond_tree::{Bounds, PrivateRuns};
+use frond_tree::{one_by_one, Bounds, MergePart, PrivateRuns, WrittenPart};
 use frond_txn::Snapshot;
 
 use crate::background::running_work::Work;
 use crate::catalog::alter::{Alter, NewIndex, Violation};
 use crate::catalog::entry_sort::EntrySort;
+use crate::catalog::team::{Poll, Running, Task};
 use crate::commit::core::Core;
 use crate::rows::Rows;
+use crate::table::chunk::Chunk;
 use crate::table::trees::Changes;
 
 /// Entries between two polls.
@@ -36,6 +38,10 @@ const POLL_EVERY: u64 = 128;
 const SHARE: usize = 16;
 const CHUNKS_MIN: usize = 1 << 20;
 const CHUNKS_MAX: usize = 128 << 20;
+/// Each thread has a run in memory that it writes, and the scan, which has one thread, soon takes most of the time.
+const THREADS_MAX: usize = 4;
+/// Chunks of all indexes that are worth a thread for sorting each.
+const SORT_BYTES: usize = 16 << 20;
 /// Rounds of looking up new keys end when at most this many bytes of them are left, or after [`ROUNDS`] rounds.
 const FEW_BYTES: usize = 16 << 10;
 const ROUNDS: u32 = 20;
@@ -293,14 +299,45 @@ impl Alter {
     }
 }
 
+/// Sorts and writes the chunks, and in the end merges all. Several threads sort an index each, then each index is written by
+/// all of them, a part of its keys each.
 fn write_all(sorts: &mut [EntrySort], build: &mut Build<'_>, all: bool) -> Result<()> {
+    let core = build.core.clone();
+    let threads = core.options.background_threads.clamp(1, THREADS_MAX);
+    let bytes: usize = sorts.iter().map(|sort| sort.chunk.memory()).sum();
+    if threads > 1 && bytes >= SORT_BYTES {
+        sort_chunks(&core, sorts, &mut || build.poll())?;
+    }
     for sort in sorts {
         let mut poll = || build.poll();
+        let mut run = |parts: Vec<MergePart>| match parts.len() {
+            1 => one_by_one(&mut poll)(parts),
+            _ => Running::start(&core, parts.into_iter().map(write_part).collect()).wait(&mut poll),
+        };
         let written = match all {
-            true => sort.finish(&mut poll),
-            false => sort.write(&mut poll),
+            true => sort.finish(threads, &mut run),
+            false => sort.write(threads, &mut run),
         };
         written.map_err(|e| build.note(e))?;
     }
+    Ok(())
+}
+
+fn write_part(part: MergePart) -> Task<WrittenPart> {
+    Box::new(move |poll| part.write(poll))
+}
+
+fn sort_chunks(core: &Arc<Core>, sorts: &mut [EntrySort], poll: Poll<'_>) -> Result<()> {
+    let sort = |sort: &mut EntrySort| -> Task<Chunk> {
+        let mut chunk = std::mem::take(&mut sort.chunk);
+        Box::new(move |_| {
+            let len = chunk.len();
+            chunk.sort(0, len);
+            Ok(chunk)
+        })
+    };
+    let tasks = sorts.iter_mut().map(sort).collect();
+    let sorted = Running::start(core, tasks).wait(poll)?;
+    sorts.iter_mut().zip(sorted).for_each(|(sort, chunk)| sort.chunk = chunk);
     Ok(())
 }

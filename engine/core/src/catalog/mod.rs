@@ -24,6 +24,7 @@ pub(crate) mod foreign_ddl;
 pub(crate) mod foreign_fit;
 pub(crate) mod key_statistics;
 pub(crate) mod names;
+pub(crate) mod team;
 pub(crate) mod versions;
 
 use frond_base::{put_varint, ByteReader, Error, Result, TableId};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use frond_base::{ByteReader, Error, ErrorKind, Readers, Result, TableId, SEQ_MAX};
 use frond_cache::Part;
 use frond_row::{History, Renewer, Schema};
-use frond_tree::{Bounds, PrivateRuns, Tree};
+use frond_tree::{one_by_one, Bounds, PrivateRuns, Tree};
 use frond_vfs::{OpenHow, Vfs};
 use frond_wal::Claim;
 
@@ -264,14 +264,14 @@ impl Import {
             sort.chunk.push(key, value);
             (entries, done) = (entries + 1, done + 1);
             if sort.chunk.memory() > most {
-                sort.write(&mut || poll(done)).map_err(|e| self.written(e))?;
+                sort.write(1, &mut one_by_one(&mut || poll(done))).map_err(|e| self.written(e))?;
             }
             if entries.is_multiple_of(POLL_EVERY) {
                 poll(done)?;
             }
             valid = cursor.next().map_err(source::of_the_file)?;
         }
-        sort.finish(&mut || poll(done)).map_err(|e| self.written(e))?;
+        sort.finish(1, &mut one_by_one(&mut || poll(done))).map_err(|e| self.written(e))?;
         if entries != self.described.rows {
             let rows = self.described.rows;
             return Err(bad(format!("it has {entries} entries, the table {rows} rows")));

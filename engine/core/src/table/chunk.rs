@@ -24,6 +24,8 @@ pub(crate) struct Chunk {
     bytes: Vec<u8>,
     places: Vec<Place>,
     unsorted: bool,
+    /// The first entries, which are in order although they did not come so.
+    sorted: usize,
 }
 
 /// A chunk has at most this many bytes of keys and values.
@@ -64,6 +66,16 @@ impl Chunk {
         self.places.len()
     }
 
+    /// The key of entry `n`.
+    pub fn key_at(&self, n: usize) -> &[u8] {
+        self.key(self.places[n])
+    }
+
+    /// The first entry whose key is `key` or larger; of a sorted chunk.
+    pub fn place_of(&self, key: &[u8]) -> usize {
+        self.places.partition_point(|place| self.key(*place) < key)
+    }
+
     /// The keys, in the order of the places.
     pub fn keys(&self) -> impl Iterator<Item = &[u8]> {
         self.places.iter().map(|p| self.key(*p))
@@ -74,6 +86,7 @@ impl Chunk {
         if len < self.len() {
             // Parts may have been sorted, so what is left need not be at the beginning of the bytes.
             self.places.truncate(len);
+            self.sorted = 0;
             let end = |p: &Place| p.at as usize + (p.key + p.value) as usize;
             let used = self.places.iter().map(end).max().unwrap_or(0);
             self.bytes.truncate(used);
@@ -83,7 +96,7 @@ impl Chunk {
 
     /// Sorts the entries `from..to`, in place.
     pub fn sort(&mut self, from: usize, to: usize) {
-        if !self.unsorted {
+        if !self.unsorted || (from, to) == (0, self.sorted) {
             return;
         }
         let mut places = std::mem::take(&mut self.places);
@@ -107,6 +120,9 @@ impl Chunk {
         };
         part.sort_unstable_by(by_key);
         self.places = places;
+        if from == 0 {
+            self.sorted = to;
+        }
     }
 
     /// The first eight places at which not all of these keys have the same byte, ascending. Keys of texts have
@@ -138,6 +154,7 @@ impl Chunk {
         self.bytes.clear();
         self.places.clear();
         self.unsorted = false;
+        self.sorted = 0;
     }
 
     /// Whether the entries came in another order than that of their keys, or may have.

@@ -3,6 +3,7 @@
 
 mod alter;
 mod alter_both;
+mod alter_build;
 mod alter_columns;
 mod alter_foreign;
 mod alter_pages;
