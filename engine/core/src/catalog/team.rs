@@ -59,8 +59,11 @@ impl<T: Send + 'static> Running<T> {
             let work = Box::new(move || while shared.take(&mut || shared.go_on()) {});
             core.shared.vfs.spawn(&format!("frond-build-{n}"), work)
         };
-        let threads = (0..wanted).filter_map(thread).collect();
-        Running { core: core.clone(), shared, threads }
+        let mut running =
+            Running { core: core.clone(), shared: shared.clone(), threads: Vec::new() };
+        // One after the other: when the system has no thread left for one, those before it are waited for (TM1).
+        (0..wanted).for_each(|n| running.threads.extend(thread(n)));
+        running
     }
 
     /// Waits for all tasks, and helps; what they returned, in their order.
@@ -129,14 +132,32 @@ impl<T> Shared<T> {
 
 #[cfg(test)]
 mod tests {
-    use frond_vfs::MemVfs;
+    use std::io;
+
+    use frond_vfs::{forward, MemVfs, OpenHow, Vfs, VfsFile};
 
     use crate::engine::Engine;
     use crate::options::Options;
 
     use super::*;
 
-    fn engine(vfs: MemVfs, background_threads: usize) -> Engine {
+    /// A system that has no thread left for a team's second one.
+    struct FewThreads(MemVfs);
+
+    impl Vfs for FewThreads {
+        forward!(0: exists rename remove list sync_dir lock_dir clocks);
+
+        fn open(&self, name: &str, how: OpenHow) -> io::Result<Arc<dyn VfsFile>> {
+            self.0.open(name, how)
+        }
+
+        fn spawn(&self, name: &str, work: Box<dyn FnOnce() + Send>) -> Option<Box<dyn JoinThread>> {
+            assert!(name != "frond-build-1", "cannot start a thread");
+            self.0.spawn(name, work)
+        }
+    }
+
+    fn engine(vfs: impl Vfs + 'static, background_threads: usize) -> Engine {
         let options = Options { cache_bytes: 8 << 20, background_threads, ..Options::default() };
         Engine::open(Arc::new(vfs), options).unwrap()
     }
@@ -191,5 +212,21 @@ mod tests {
         };
         assert_eq!(running.wait(&mut poll).unwrap_err().kind(), ErrorKind::Interrupted);
         assert_eq!(shared.state.lock().taken, 0, "TM1");
+    }
+    #[test]
+    fn a_thread_that_cannot_start_leaves_no_other_one_at_work() {
+        let engine = engine(FewThreads(MemVfs::new()), 3);
+        let at_work = Arc::new(());
+        let task = || -> Task<()> {
+            let (at_work, mut endless) = (at_work.clone(), Some(endless()));
+            Box::new(move |poll| {
+                let _at_work = at_work;
+                endless.take().map_or(Ok(0), |work| work(poll)).map(|_| ())
+            })
+        };
+        let tasks = vec![task(), task(), task()];
+        let started = catch_unwind(AssertUnwindSafe(|| Running::start(engine.core(), tasks)));
+        assert!(started.is_err());
+        assert_eq!(Arc::strong_count(&at_work), 1, "TM1");
     }
 }
