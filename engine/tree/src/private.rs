@@ -233,19 +233,9 @@ impl PrivateRuns {
         self.rewrite(self.generations.len(), input, format, Some(segment), run)
     }
 
-    /// As [`Self::write`], of a generation that [`Self::write_merged`] will merge with others: it is not
+    /// As [`Self::write_parts`], of a generation that [`Self::write_merged`] will merge with others: it is not
     /// compressed, unless the oldest one shows that its pages take less than half of what their entries do.
     pub fn write_for_merge(
-        &mut self,
-        input: MergeInput,
-        segment: Segment,
-        poll: &mut dyn FnMut() -> Result<()>,
-    ) -> Result<()> {
-        self.write_parts_for_merge(Parted::whole(input), segment, &mut one_by_one(poll))
-    }
-
-    /// As [`Self::write_for_merge`], in parts.
-    pub fn write_parts_for_merge(
         &mut self,
         input: Parted,
         segment: Segment,
@@ -270,16 +260,6 @@ impl PrivateRuns {
     /// one. On `Err` nothing is lost but `input`.
     pub fn write_merged(
         &mut self,
-        input: MergeInput,
-        segment: Segment,
-        poll: &mut dyn FnMut() -> Result<()>,
-    ) -> Result<()> {
-        self.write_parts_merged(Parted::whole(input), segment, &mut one_by_one(poll))
-    }
-
-    /// As [`Self::write_merged`], in parts.
-    pub fn write_parts_merged(
-        &mut self,
         input: Parted,
         segment: Segment,
         run: RunParts<'_>,
@@ -301,7 +281,7 @@ impl PrivateRuns {
         Ok(())
     }
 
-    /// As [`Self::tidy`] without savepoints, in parts, which end before `bounds`. `for_merge`: [`Self::write_parts_merged`]
+    /// As [`Self::tidy`] without savepoints, in parts, which end before `bounds`. `for_merge`: [`Self::write_merged`]
     /// follows, so what is merged is compressed as by [`Self::write_for_merge`].
     pub fn tidy_parts(
         &mut self,

@@ -191,8 +191,8 @@ mod tests {
         c.finish(c.begin_commit());
     }
 
-    /// What is kept for readers: all but the published sequence, unless a reader has that too.
-    fn held(r: &SnapshotRegistry) -> Vec<Seq> {
+    /// The sequences held in this thread's shard.
+    fn live(r: &SnapshotRegistry) -> Vec<Seq> {
         let shard = HOME.with(|home| *home);
         let live = r.shards[shard].live.lock();
         live.held().collect()
@@ -207,15 +207,15 @@ mod tests {
         let b2 = b.clone();
         commit(&c);
         let d = r.register(&c);
-        assert_eq!((held(&r), r.count()), (vec![0, 1, 2], 4));
+        assert_eq!((live(&r), r.count()), (vec![0, 1, 2], 4));
         drop(b);
-        assert_eq!(held(&r), [0, 1, 2]);
+        assert_eq!(live(&r), [0, 1, 2]);
         drop(b2);
-        assert_eq!((held(&r), a.at()), (vec![0, 2], 0));
+        assert_eq!((live(&r), a.at()), (vec![0, 2], 0));
         drop(a);
-        assert_eq!(held(&r), [2]);
+        assert_eq!(live(&r), [2]);
         drop(d);
-        assert_eq!(held(&r), []);
+        assert_eq!(live(&r), []);
         assert_eq!(r.retention(&c), [2]);
     }
 
@@ -284,12 +284,12 @@ mod tests {
             let (places, capacity) = r.places();
             most = (most.0.max(places), most.1.max(capacity));
             if i % 50_000 == 0 {
-                assert_eq!((held(&r), r.count()), (vec![0, i + 1], 2));
+                assert_eq!((live(&r), r.count()), (vec![0, i + 1], 2));
             }
         }
         assert!(most.0 <= 100 && most.1 <= 512, "{most:?}");
         drop((old, reader));
-        assert_eq!((held(&r), r.places().0), (vec![], 0));
+        assert_eq!((live(&r), r.places().0), (vec![], 0));
     }
 
     #[test]
@@ -308,7 +308,7 @@ mod tests {
             }
         }
         let expected: Vec<Seq> = held.iter().map(|h| h.0).collect();
-        assert_eq!(super::tests::held(&r), expected);
+        assert_eq!(live(&r), expected);
         assert_eq!(r.count(), 2 * held.len());
         assert!(r.places().0 <= 2 * held.len() + 2 * TIDY_MIN);
         held.clear();

@@ -43,7 +43,7 @@ impl EntrySort {
         let chunk = self.take_sorted(parts);
         let (input, segment) = (parted(&chunk, &by_size(&chunk, parts)), self.segment());
         match merge {
-            true => self.runs.write_parts_for_merge(input, segment, run)?,
+            true => self.runs.write_for_merge(input, segment, run)?,
             false => self.runs.write_parts(input, segment, run)?,
         }
         self.unmerged = merge;
@@ -68,7 +68,7 @@ impl EntrySort {
         drop(chunk);
         self.unmerged = false;
         match merge {
-            true => self.runs.write_parts_merged(input, segment, run)?,
+            true => self.runs.write_merged(input, segment, run)?,
             false => self.runs.write_parts(input, segment, run)?,
         }
         self.runs.merge_all_parts(&self.bounds, run)

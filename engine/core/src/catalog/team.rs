@@ -213,18 +213,19 @@ mod tests {
         assert_eq!(running.wait(&mut poll).unwrap_err().kind(), ErrorKind::Interrupted);
         assert_eq!(shared.state.lock().taken, 0, "TM1");
     }
+
     #[test]
     fn a_thread_that_cannot_start_leaves_no_other_one_at_work() {
         let engine = engine(FewThreads(MemVfs::new()), 3);
         let at_work = Arc::new(());
-        let task = || -> Task<()> {
-            let (at_work, mut endless) = (at_work.clone(), Some(endless()));
+        let task = |_| -> Task<usize> {
+            let (at_work, endless) = (at_work.clone(), endless());
             Box::new(move |poll| {
                 let _at_work = at_work;
-                endless.take().map_or(Ok(0), |work| work(poll)).map(|_| ())
+                endless(poll)
             })
         };
-        let tasks = vec![task(), task(), task()];
+        let tasks = (0..3).map(task).collect();
         let started = catch_unwind(AssertUnwindSafe(|| Running::start(engine.core(), tasks)));
         assert!(started.is_err());
         assert_eq!(Arc::strong_count(&at_work), 1, "TM1");

@@ -6,7 +6,7 @@ use frond_base::{EntryKind, SEQ_MAX};
 use frond_buffer::{SegmentScan, SortedBuffer};
 use frond_run::testing::TestRng;
 use frond_run::MergeInput;
-use frond_tree::Segment;
+use frond_tree::{one_by_one, Parted, Segment};
 
 use crate::owner::{Changes, Owner};
 use crate::support::*;
@@ -78,7 +78,8 @@ fn generations_for_a_merge_end_in_one_that_is_compressed() {
         for _ in 0..rounds {
             let (input, segment) = owner.input(changes());
             let before = owner.runs.bytes();
-            owner.runs.write_for_merge(input, segment, &mut || Ok(())).unwrap();
+            let (input, mut poll) = (Parted::whole(input), || Ok(()));
+            owner.runs.write_for_merge(input, segment, &mut one_by_one(&mut poll)).unwrap();
             stored.push(owner.runs.bytes() - before);
         }
         if let [first, second, ..] = stored[..] {
@@ -87,13 +88,15 @@ fn generations_for_a_merge_end_in_one_that_is_compressed() {
         }
         owner.verify(&bench);
         let (input, segment) = owner.input(changes());
-        owner.runs.write_merged(input, segment, &mut || Ok(())).unwrap();
+        let (input, mut poll) = (Parted::whole(input), || Ok(()));
+        owner.runs.write_merged(input, segment, &mut one_by_one(&mut poll)).unwrap();
         assert_eq!((owner.runs.generations(), owner.runs.entries()), (1, 200));
         assert!(stored.iter().all(|bytes| owner.runs.bytes() <= *bytes));
         owner.verify(&bench);
         // Nothing at all may come last.
         let (input, segment) = owner.input([]);
-        owner.runs.write_merged(input, segment, &mut || Ok(())).unwrap();
+        let (input, mut poll) = (Parted::whole(input), || Ok(()));
+        owner.runs.write_merged(input, segment, &mut one_by_one(&mut poll)).unwrap();
         assert_eq!((owner.runs.generations(), owner.runs.entries()), (1, 200));
         owner.verify(&bench);
     }
