@@ -137,13 +137,7 @@ mod tests {
     use super::PIECE;
 
     fn spec() -> TableSpec {
-        TableSpec {
-            name: "t".into(),
-            indexes: vec![IndexDef::plain()],
-            schema: Vec::new(),
-            meta: Vec::new(),
-            auto_increment: 1,
-        }
+        TableSpec::plain("t")
     }
 
     /// A sparse file stands in for a large one.

@@ -178,7 +178,6 @@ mod tests {
 
     use super::*;
     use crate::catalog::ddl::TableSpec;
-    use crate::catalog::IndexDef;
     use crate::engine::Engine;
     use crate::options::Options;
 
@@ -188,13 +187,7 @@ mod tests {
         let engine = Engine::open(Arc::new(MemVfs::stepped()), options).unwrap();
         let core = engine.core();
         for n in 0..3 * SWEPT_LEAST {
-            let spec = TableSpec {
-                name: format!("t{n}"),
-                indexes: vec![IndexDef::plain()],
-                schema: Vec::new(),
-                meta: Vec::new(),
-                auto_increment: 1,
-            };
+            let spec = TableSpec::plain(&format!("t{n}"));
             engine.create_table(spec).unwrap();
         }
         let unswept = || {

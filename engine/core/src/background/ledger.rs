@@ -250,7 +250,6 @@ mod tests {
     use frond_vfs::MemVfs;
 
     use crate::catalog::ddl::TableSpec;
-    use crate::catalog::IndexDef;
     use crate::commit::transaction::TxnOptions;
     use crate::engine::Engine;
     use crate::options::Options;
@@ -258,13 +257,7 @@ mod tests {
     use super::*;
 
     fn create(engine: &Engine, n: u32) -> Arc<Table> {
-        let spec = TableSpec {
-            name: format!("t{n}"),
-            indexes: vec![IndexDef::plain()],
-            schema: Vec::new(),
-            meta: Vec::new(),
-            auto_increment: 1,
-        };
+        let spec = TableSpec::plain(&format!("t{n}"));
         engine.create_table(spec).unwrap()
     }
 

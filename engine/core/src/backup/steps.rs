@@ -455,7 +455,6 @@ mod tests {
     use frond_vfs::MemVfs;
 
     use crate::catalog::ddl::TableSpec;
-    use crate::catalog::IndexDef;
     use crate::engine::Engine;
     use crate::options::Options;
     use crate::table::Table;
@@ -465,13 +464,7 @@ mod tests {
         let options =
             Options { background_threads: 0, transaction_bytes: 16 << 10, ..Options::default() };
         let engine = Engine::open(Arc::new(MemVfs::stepped()), options).unwrap();
-        let spec = TableSpec {
-            name: "t".into(),
-            indexes: vec![IndexDef::plain()],
-            schema: Vec::new(),
-            meta: Vec::new(),
-            auto_increment: 1,
-        };
+        let spec = TableSpec::plain("t");
         let table = engine.create_table(spec).unwrap();
         (engine, table)
     }

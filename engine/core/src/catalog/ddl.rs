@@ -35,6 +35,19 @@ pub struct TableSpec {
     pub auto_increment: u64,
 }
 
+impl TableSpec {
+    /// A table of plain keys and values.
+    pub fn plain(name: &str) -> TableSpec {
+        TableSpec {
+            name: name.into(),
+            indexes: vec![IndexDef::plain()],
+            schema: Vec::new(),
+            meta: Vec::new(),
+            auto_increment: 1,
+        }
+    }
+}
+
 impl Core {
     pub(crate) fn system_table(&self) -> Arc<Table> {
         let tables = self.tables.read();

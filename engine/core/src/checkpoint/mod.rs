@@ -242,7 +242,6 @@ mod tests {
     use frond_wal::Claim;
 
     use crate::catalog::ddl::TableSpec;
-    use crate::catalog::IndexDef;
     use crate::commit::transaction::TxnOptions;
     use crate::engine::Engine;
     use crate::options::Options;
@@ -262,13 +261,7 @@ mod tests {
             ..Options::default()
         };
         let engine = Engine::open(Arc::new(vfs), options).unwrap();
-        let spec = |name: &str| TableSpec {
-            name: name.into(),
-            indexes: vec![IndexDef::plain()],
-            schema: Vec::new(),
-            meta: Vec::new(),
-            auto_increment: 1,
-        };
+        let spec = |name: &str| TableSpec::plain(name);
         let table = engine.create_table(spec("t")).unwrap();
         let core = engine.core();
         let wal = &core.shared.wal;

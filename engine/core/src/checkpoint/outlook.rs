@@ -66,7 +66,6 @@ mod tests {
     use frond_vfs::MemVfs;
 
     use crate::catalog::ddl::TableSpec;
-    use crate::catalog::IndexDef;
     use crate::commit::transaction::TxnOptions;
     use crate::engine::Engine;
     use crate::options::Options;
@@ -89,13 +88,7 @@ mod tests {
     }
 
     fn create(engine: &Engine, name: &str) -> Arc<Table> {
-        let spec = TableSpec {
-            name: name.into(),
-            indexes: vec![IndexDef::plain()],
-            schema: Vec::new(),
-            meta: Vec::new(),
-            auto_increment: 1,
-        };
+        let spec = TableSpec::plain(name);
         engine.create_table(spec).unwrap()
     }
 

@@ -321,7 +321,6 @@ mod tests {
     use frond_vfs::MemVfs;
 
     use crate::catalog::ddl::TableSpec;
-    use crate::catalog::IndexDef;
     use crate::engine::Engine;
     use crate::options::Options;
 
@@ -333,15 +332,7 @@ mod tests {
         let engine = Engine::open(Arc::new(vfs), options).unwrap();
         let mut appliers = Appliers::new(engine.core());
         for (name, lsn) in [("a", 30), ("b", 10), ("c", 20)] {
-            let table = engine
-                .create_table(TableSpec {
-                    name: name.into(),
-                    indexes: vec![IndexDef::plain()],
-                    schema: Vec::new(),
-                    meta: Vec::new(),
-                    auto_increment: 1,
-                })
-                .unwrap();
+            let table = engine.create_table(TableSpec::plain(name)).unwrap();
             let origin = Origin { named_at: lsn, lsn, end: lsn + 1 };
             // The key is said to have 255 bytes and more.
             let cut = vec![0xff; SMALL];

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use frond_engine::{
-    Engine, ErrorKind, IndexDef, Options, Result, RowCaching, RowMode, Table, TableSpec,
-    Transaction, TxnOptions,
+    Engine, ErrorKind, Options, Result, RowCaching, RowMode, Table, TableSpec, Transaction,
+    TxnOptions,
 };
 use frond_vfs::{MemVfs, Vfs};
 use parking_lot::Mutex;
@@ -58,13 +58,7 @@ pub(super) fn engine(vfs: Arc<dyn Vfs>) -> Result<Engine> {
 pub fn record(recording: Recording) -> Result<Vec<Txn>> {
     let vfs: Arc<dyn Vfs> = Arc::new(MemVfs::new());
     let engine = engine(vfs.clone())?;
-    let table = engine.create_table(TableSpec {
-        name: "lists".into(),
-        indexes: vec![IndexDef::plain()],
-        schema: Vec::new(),
-        meta: Vec::new(),
-        auto_increment: 1,
-    })?;
+    let table = engine.create_table(TableSpec::plain("lists"))?;
     let shared = Arc::new(Shared { engine, table, values: AtomicU64::new(1) });
     let mut history = run(&vfs, recording, shared.clone(), one);
     let mut last = shared.engine.begin(TxnOptions::default());
