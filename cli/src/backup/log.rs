@@ -2,7 +2,7 @@
 //!
 //! - BQ1. Bytes of the log below a backup's commit sequence never change, and each start of a server begins a segment. So the bytes
 //!   that the base has of a segment must be the beginning of that segment now. If not, the server's data were restored since, and
-//!   the base is refused.
+//!   the base is refused. If the server has removed all segments of the base, the oldest one that it has begins behind the base.
 //! - BQ2. Parts are at most [`PIECE`] bytes, so that comparing the newest part reads no more than one piece.
 
 use std::path::Path;
@@ -32,6 +32,7 @@ pub struct Segment {
 /// The segments; an error says why `base` cannot be the base (BQ1).
 pub fn plan(described: &Description, base: Option<&Manifest>) -> Result<Vec<Segment>, String> {
     let ends = described.segments.iter().skip(1).map(|(_, start)| *start).chain([described.at]);
+    base.map_or(Ok(()), |base| follows(described, base))?;
     let mut all = Vec::new();
     for ((number, start), end) in described.segments.iter().zip(ends) {
         let name = format!("log.{number:08}.frl");
@@ -48,6 +49,25 @@ pub fn plan(described: &Description, base: Option<&Manifest>) -> Result<Vec<Segm
         all.push(Segment { name, len, shared, new });
     }
     Ok(all)
+}
+
+/// Whether the server's segments can be a continuation of those of `base` (BQ1).
+fn follows(described: &Description, base: &Manifest) -> Result<(), String> {
+    let number =
+        |path: &String| path.strip_prefix("frond/log.")?.strip_suffix(".frl")?.parse().ok();
+    let newest: Option<u32> = base.files.keys().filter_map(number).max();
+    let (Some(newest), [(first, start), ..]) = (newest, &*described.segments) else {
+        return Ok(());
+    };
+    if described.segments.iter().all(|(number, _)| *number < newest) {
+        return Err(format!(
+            "it has log segment {newest}, which the server has not begun: {RESTORED}"
+        ));
+    }
+    if newest < *first && *start < base.commit_sequence {
+        return Err(format!("it ends behind the begin of log segment {first}: {RESTORED}"));
+    }
+    Ok(())
 }
 
 const RESTORED: &str = "the server's data were restored since";
@@ -132,5 +152,12 @@ mod tests {
         // A server that was restored to an earlier moment has ended that segment there.
         let other = plan(&described(&[(3, 0), (4, 4800)], 9100), Some(&base));
         assert!(other.unwrap_err().contains("restored since"));
+        // It has not come as far as the base, or has removed what they could have in common.
+        let behind = plan(&described(&[(3, 0)], 9100), Some(&base));
+        assert!(behind.unwrap_err().contains("segment 4, which the server has not begun"));
+        base.commit_sequence = 7000;
+        assert!(plan(&described(&[(5, 7000), (6, 9000)], 9100), Some(&base)).is_ok());
+        let removed = plan(&described(&[(5, 6999), (6, 9000)], 9100), Some(&base));
+        assert!(removed.unwrap_err().contains("behind the begin of log segment 5"));
     }
 }
