@@ -90,6 +90,9 @@ public:
     Table_flags table_flags() const override;
     ulong index_flags(uint index, uint part, bool all_parts) const override;
     const char *index_type(uint) override { return "BTREE"; }
+    /* Indexes whose order costs no more than a scan of the table, so that ORDER BY and GROUP BY without LIMIT may use them: those
+     * that have the rows. The server adds covering ones. */
+    const key_map *keys_to_use_for_scanning() override { return &have_rows_; }
     enum row_type get_row_type() const override;
     uint max_supported_keys() const override { return MAX_KEY; }
     uint max_supported_key_parts() const override { return MAX_REF_PARTS; }
@@ -209,6 +212,7 @@ private:
     /* The rows of the table were discarded. That makes another table of it, which is bound then. */
     bool discarded_ = false;
     bool has_clustering_ = false;
+    key_map have_rows_;
     /* The table is a TEMPORARY one, and in the database of these. */
     bool temporary_ = false;
     /* The server asked for reads of rows that others hold, to see whether they match. */

@@ -252,8 +252,13 @@ void ha_frond::unbind() {
 // scans by that order. Only the primary key has it. So tables with clustering indexes have no index merge.
 void ha_frond::note_clustering() {
     has_clustering_ = false;
-    for (uint k = 0; k < table->s->keys; k++)
-        has_clustering_ |= frond_is_clustering(table->s, k);
+    have_rows_.clear_all();
+    for (uint k = 0; k < table->s->keys; k++) {
+        const bool clustering = frond_is_clustering(table->s, k);
+        has_clustering_ |= clustering;
+        if (clustering || k == table->s->primary_key)
+            have_rows_.set_bit(k);
+    }
 }
 
 // The server assumes that each whole key part can be read from its index (index_flags); some cannot.
