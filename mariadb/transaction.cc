@@ -36,6 +36,8 @@ Frond_session::~Frond_session() {
     frond_forget_session(this);
     detach();
     rollback();
+    if (resting_)
+        frond_txn_rollback(resting_);
 }
 
 Frond_session *Frond_session::existing(THD *thd) {
@@ -61,10 +63,12 @@ int Frond_session::begin() {
         options.isolation = FROND_SERIALIZABLE;
     options.latest_writes = !frond_uses_snapshot_isolation(thd_) && !serializable;
     options.lock_timeout_ms = timeout_ms_ = frond_lock_timeout_ms(thd_);
-    frond_txn *begun = nullptr;
-    if (const int rc = frond_txn_begin(frond_database, &options, &begun))
+    frond_txn *begun = resting_;
+    if (const int rc = begun ? frond_txn_wake(begun, &options) : frond_txn_begin(frond_database, &options, &begun))
         return frond_to_handler_error(thd_, rc);
-    frond_txn_set_connection(begun, thd_get_thread_id(thd_));
+    if (!resting_)
+        frond_txn_set_connection(begun, thd_get_thread_id(thd_));
+    resting_ = nullptr;
     std::lock_guard<std::mutex> locked(guard_);
     transaction_ = begun;
     locked_rows_ = false;
@@ -235,7 +239,7 @@ int Frond_session::commit() {
 
 int Frond_session::commit_shared() {
     frond_txn *taken = take(false);
-    if (!taken)
+    if (!taken || rest(taken))
         return 0;
     if (has_changes(taken))
         frond_count_commit();
@@ -253,11 +257,18 @@ int Frond_session::rollback() {
     int error = 0;
     if (prepared_)
         error = rollback_prepared();
-    else if (frond_txn *taken = take(false))
+    else if (frond_txn *taken = take(false); taken && !rest(taken))
         frond_txn_rollback(taken);
     rollback_scratch();
     drop_temporary_tables();
     return error;
+}
+
+bool Frond_session::rest(frond_txn *txn) {
+    if (!frond_txn_rest(txn))
+        return false;
+    resting_ = txn;
+    return true;
 }
 
 bool Frond_session::drops_later(THD *thd, const char *name) {

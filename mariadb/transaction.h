@@ -54,7 +54,9 @@ struct Frond_decision {
  *     the core does not drop a table that a transaction uses. The server never uses its name again.
  *  TX5. There is a transaction, or a prepared one, or neither.
  *  TX6. TEMPORARY tables have a transaction of their own, in another database of the core (`scratch_`). It begins when a
- *     statement uses one, is never prepared, and ends with the session's transaction, after it. */
+ *     statement uses one, is never prepared, and ends with the session's transaction, after it.
+ *  TX7. A transaction that has only read is kept in `resting_` for the session's next one. Only the connection's own thread
+ *     uses it there. */
 class Frond_session {
 public:
     /* The session of `thd`, created at first use. */
@@ -156,6 +158,8 @@ private:
     int commit_scratch();
     void rollback_scratch();
     int commit_shared();
+    /* Ends a transaction that has only read; false, without effect, if it has done more. */
+    bool rest(frond_txn *txn);
     /* Takes the transaction from the session, if it has one. With `may_be_killed`, KILL still reaches it by its number. */
     frond_txn *take(bool may_be_killed);
     /* The same for its prepared transaction. */
@@ -172,6 +176,7 @@ private:
     uint duplicate_ = MAX_KEY;
     std::mutex guard_;
     frond_txn *transaction_ = nullptr;
+    frond_txn *resting_ = nullptr;
     frond_prepared *prepared_ = nullptr;
     /* commit_ordered() has made the prepared transaction visible; commit() does the rest. */
     bool is_ordered_ = false;

@@ -225,6 +225,12 @@ int frond_txn_begin(frond_db *db, const frond_txn_options *options, frond_txn **
 int frond_txn_commit(frond_txn *txn);
 /* Rolls back and frees. Cannot fail. */
 void frond_txn_rollback(frond_txn *txn);
+/* Commits a transaction that has neither changed nor locked anything, and keeps it for frond_txn_wake, which is cheaper than
+ * another frond_txn_begin. Returns 1; or 0 without effect if it has changed or locked something. At rest only
+ * frond_txn_wake and frond_txn_rollback may be called with it, the latter to free it. It keeps the database open. */
+int frond_txn_rest(frond_txn *txn);
+/* Begins another transaction in place of one at rest, with the same number and connection. */
+int frond_txn_wake(frond_txn *txn, const frond_txn_options *options);
 /* Takes the snapshot now instead of at the first read. */
 int frond_txn_snapshot(frond_txn *txn);
 /* Until the statement ends, typed scans that lock rows also lock the ranges that they read, and keep the locks of rows that do

@@ -31,6 +31,9 @@ pub struct Inner {
     pub value: Vec<u8>,
 }
 
+/// Bytes of a value that a transaction at rest keeps the memory of, at most.
+const VALUE_KEPT: usize = 64 << 10;
+
 /// The part of a transaction that its own thread uses.
 ///
 /// # Safety
@@ -44,6 +47,20 @@ pub unsafe fn inner<'a>(txn: *const frond_txn) -> Result<&'a mut Inner> {
     Ok(unsafe { &mut *txn.inner.get() })
 }
 
+fn options_of(o: &frond_txn_options) -> Result<TxnOptions> {
+    if o.struct_size as usize != size_of::<frond_txn_options>() {
+        return Err(invalid("options.struct_size is not that of this release"));
+    }
+    let isolation = match o.isolation {
+        FROND_READ_COMMITTED => Isolation::ReadCommitted,
+        FROND_SNAPSHOT => Isolation::Snapshot,
+        FROND_SERIALIZABLE => Isolation::Serializable,
+        _ => return Err(invalid("isolation is not one of enum frond_isolation")),
+    };
+    let lock_timeout = Duration::from_millis(o.lock_timeout_ms);
+    Ok(TxnOptions { isolation, lock_timeout, latest_writes: o.latest_writes != 0 })
+}
+
 #[no_mangle]
 pub unsafe extern "C" fn frond_txn_begin(
     db: *mut frond_db,
@@ -53,20 +70,7 @@ pub unsafe extern "C" fn frond_txn_begin(
     guard(|| {
         // SAFETY: A2.
         let (db, o) = unsafe { (handle(db, "db")?, handle(options, "options")?) };
-        if o.struct_size as usize != size_of::<frond_txn_options>() {
-            return Err(invalid("options.struct_size is not that of this release"));
-        }
-        let isolation = match o.isolation {
-            FROND_READ_COMMITTED => Isolation::ReadCommitted,
-            FROND_SNAPSHOT => Isolation::Snapshot,
-            FROND_SERIALIZABLE => Isolation::Serializable,
-            _ => return Err(invalid("isolation is not one of enum frond_isolation")),
-        };
-        let begun = db.engine.begin(TxnOptions {
-            isolation,
-            lock_timeout: Duration::from_millis(o.lock_timeout_ms),
-            latest_writes: o.latest_writes != 0,
-        });
+        let begun = db.engine.begin(options_of(o)?);
         let object = frond_txn {
             engine: db.engine.clone(),
             owner: begun.handle(),
@@ -74,6 +78,32 @@ pub unsafe extern "C" fn frond_txn_begin(
         };
         // SAFETY: A2.
         unsafe { put_new(txn, object, "txn") }?;
+        Ok(FROND_OK)
+    })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn frond_txn_rest(txn: *mut frond_txn) -> c_int {
+    guard_or(0, || {
+        // SAFETY: A2.
+        let Ok(inner) = (unsafe { inner(txn) }) else { return 0 };
+        let rests = inner.txn.rest();
+        if rests && inner.value.capacity() > VALUE_KEPT {
+            inner.value = Vec::new();
+        }
+        c_int::from(rests)
+    })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn frond_txn_wake(
+    txn: *mut frond_txn,
+    options: *const frond_txn_options,
+) -> c_int {
+    guard(|| {
+        // SAFETY: A2.
+        let (inner, options) = unsafe { (inner(txn)?, handle(options, "options")?) };
+        inner.txn.wake(options_of(options)?);
         Ok(FROND_OK)
     })
 }

@@ -34,7 +34,10 @@ impl LockTable {
     pub fn owners(&self) -> Vec<OwnerInfo> {
         let mut all = Vec::new();
         for shard in self.owner_shards() {
-            all.extend(shard.lock().values().map(|owner| owner.info()));
+            let shard = shard.lock();
+            all.extend(
+                shard.values().filter(|owner| !owner.is_resting()).map(|owner| owner.info()),
+            );
         }
         all
     }

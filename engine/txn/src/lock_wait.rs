@@ -30,8 +30,10 @@ pub(crate) struct Owner {
     locks: AtomicU64,
     /// Whether it has been granted a range.
     ranges: AtomicBool,
-    /// When it began.
-    since: Duration,
+    /// When it began, in nanoseconds of the table's clock.
+    since: AtomicU64,
+    /// See [`Locker::rest`](crate::Locker::rest).
+    resting: AtomicBool,
     interrupted: AtomicBool,
     /// While it waits: whether others came before it in the queue.
     overtaken: AtomicBool,
@@ -47,7 +49,8 @@ impl Owner {
             label: AtomicU64::new(0),
             locks: AtomicU64::new(0),
             ranges: AtomicBool::new(false),
-            since,
+            since: AtomicU64::new(nanos(since)),
+            resting: AtomicBool::new(false),
             interrupted: AtomicBool::new(false),
             overtaken: AtomicBool::new(false),
             park: Mutex::new(Park::Idle),
@@ -84,13 +87,28 @@ impl Owner {
         self.ranges.load(Ordering::SeqCst)
     }
 
+    pub fn set_resting(&self, resting: bool) {
+        self.resting.store(resting, Ordering::Relaxed);
+    }
+
+    pub fn is_resting(&self) -> bool {
+        self.resting.load(Ordering::Relaxed)
+    }
+
+    /// Another transaction begins at `since`.
+    pub fn begin_again(&self, since: Duration) {
+        self.since.store(nanos(since), Ordering::Relaxed);
+        self.interrupted.store(false, Ordering::SeqCst);
+        self.set_resting(false);
+    }
+
     pub fn info(&self) -> OwnerInfo {
         OwnerInfo {
             owner: self.id,
             label: self.label(),
             weight: self.weight(),
             locks: self.locks.load(Ordering::Relaxed),
-            since: self.since,
+            since: Duration::from_nanos(self.since.load(Ordering::Relaxed)),
         }
     }
 
@@ -114,6 +132,11 @@ impl Owner {
         *self.park.lock() = outcome;
         self.wake.notify_one();
     }
+}
+
+/// Enough for 584 years.
+fn nanos(time: Duration) -> u64 {
+    time.as_nanos() as u64
 }
 
 pub(crate) fn interrupted() -> Error {

@@ -112,6 +112,22 @@ impl Locker {
         taken
     }
 
+    /// The owner ends, and leaves its number to the next one, if it has no lock: nobody else has met that number in the
+    /// table. Until [`Locker::wake`], lists do not have it. False, without effect, if it has a lock.
+    pub fn rest(&mut self) -> bool {
+        let unused = self.held.is_empty() && self.trees.is_empty() && !self.owner.has_ranges();
+        if unused {
+            debug_assert!(self.loose.is_empty(), "a loose lock is held");
+            self.owner.set_resting(true);
+        }
+        unused
+    }
+
+    /// The next owner with this number begins.
+    pub fn wake(&mut self) {
+        self.owner.begin_again(self.table.now());
+    }
+
     pub fn id(&self) -> TxnId {
         self.owner.id
     }

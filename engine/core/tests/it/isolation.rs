@@ -26,6 +26,36 @@ fn snapshot_does_not_see_later_commits_but_read_committed_does() {
 }
 
 #[test]
+fn a_transaction_that_only_read_rests_and_the_next_one_sees_what_was_committed_since() {
+    let engine = open(&memory());
+    let t = engine.create_table(plain("t")).unwrap();
+    put(&engine, &t, b"k", b"1");
+    let mut txn = begin(&engine);
+    let number = txn.id();
+    let mark = txn.savepoint();
+    assert_eq!(get(&mut txn, &t, b"k").unwrap(), b"1");
+    put(&engine, &t, b"k", b"2");
+    assert!(txn.rest());
+    assert!(!txn.has_snapshot());
+    txn.wake(TxnOptions { isolation: Isolation::ReadCommitted, ..TxnOptions::default() });
+    assert!(txn.id() == number && !txn.is_savepoint(mark.max(1)));
+    assert_eq!(get(&mut txn, &t, b"k").unwrap(), b"2");
+    put(&engine, &t, b"k", b"3");
+    txn.end_statement();
+    assert_eq!(get(&mut txn, &t, b"k").unwrap(), b"3");
+    // What has locked or written does not rest: it goes on.
+    assert!(txn.rest());
+    txn.wake(TxnOptions::default());
+    let mut value = Vec::new();
+    assert!(txn.get_locked(&t, 0, b"k", RowMode::S, &mut value).unwrap());
+    assert!(!txn.rest());
+    txn.put(&t, b"k", b"4", false).unwrap();
+    assert!(!txn.rest());
+    txn.commit().unwrap();
+    assert_eq!(get(&mut begin(&engine), &t, b"k").unwrap(), b"4");
+}
+
+#[test]
 fn first_committer_wins_unless_latest_writes_are_asked_for() {
     let engine = open(&memory());
     let t = engine.create_table(plain("t")).unwrap();

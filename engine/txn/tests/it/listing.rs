@@ -148,7 +148,7 @@ fn owners_and_locks_are_listed_in_pieces() {
     let t = table();
     t.set_clock(|| Duration::from_secs(7));
     let mut a = labelled(&t, 1);
-    let b = labelled(&t, 2);
+    let mut b = labelled(&t, 2);
     a.set_weight(5);
     for n in 0..1000 {
         assert_eq!(lock(&mut a, &format!("{n}"), X, LONG), Ok(Granted::New));
@@ -172,6 +172,14 @@ fn owners_and_locks_are_listed_in_pieces() {
     assert_eq!(keys.len(), 1001);
     assert!(pieces > 300);
     assert_eq!(t.locks(10).len(), 10);
+    // One at rest is not listed, and keeps its number and label for the next one.
+    assert!(b.rest() && !a.rest());
+    assert_eq!(t.owners().len(), 1);
+    b.handle().interrupt();
+    b.wake();
+    assert!(!b.handle().is_interrupted());
+    assert!(t.owners().iter().any(|o| (o.owner.0, o.label) == (2, 200)));
+    assert_eq!(lock(&mut b, "free", X, LONG), Ok(Granted::New));
     drop((a, b));
     assert!(t.owners().is_empty());
 }

@@ -144,6 +144,8 @@ extern "C" {
     pub fn frond_txn_begin(db: Handle, options: *const TxnOptions, txn: *mut Handle) -> c_int;
     pub fn frond_txn_commit(txn: Handle) -> c_int;
     pub fn frond_txn_rollback(txn: Handle);
+    pub fn frond_txn_rest(txn: Handle) -> c_int;
+    pub fn frond_txn_wake(txn: Handle, options: *const TxnOptions) -> c_int;
     pub fn frond_txn_snapshot(txn: Handle) -> c_int;
     pub fn frond_txn_end_statement(txn: Handle);
     pub fn frond_txn_savepoint(txn: Handle) -> u64;

@@ -209,6 +209,17 @@ impl Session {
             ffi::frond_scan_close(scan);
             ffi::frond_cursor_close(cursor);
             if commit {
+                if ffi::frond_txn_rest(txn) == 1 {
+                    let options = ffi::TxnOptions {
+                        struct_size: size_of::<ffi::TxnOptions>() as u32,
+                        isolation: 1,
+                        lock_timeout_ms: 0,
+                        latest_writes: 0,
+                        reserved: [0; 7],
+                        user: null_mut(),
+                    };
+                    assert_eq!(ffi::frond_txn_wake(txn, &options), 0, "it rested");
+                }
                 ffi::frond_txn_commit(txn)
             } else {
                 ffi::frond_txn_rollback(txn);

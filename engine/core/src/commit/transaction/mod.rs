@@ -130,6 +130,28 @@ impl Transaction {
         }
     }
 
+    /// Ends a transaction that has neither written nor locked anything, as a commit does, and keeps it for [`Transaction::wake`]:
+    /// a connection that reads saves making and dropping one for each statement. False, without effect, if it has. At
+    /// rest it may only be woken or dropped; other threads' interrupts have no effect.
+    pub fn rest(&mut self) -> bool {
+        self.end_numbering();
+        if !self.tables.is_empty() || self.cascaded || !self.locker.rest() {
+            return false;
+        }
+        debug_assert!(self.changes() == 0 && self.charged.is_none(), "written without a table");
+        self.snapshot = None;
+        self.locks_ranges = false;
+        // Only savepoints are left there.
+        self.writes.clear(0);
+        true
+    }
+
+    /// Begins another transaction, of the same number, in place of one at rest.
+    pub fn wake(&mut self, options: TxnOptions) {
+        self.options = options;
+        self.locker.wake();
+    }
+
     pub fn id(&self) -> u64 {
         self.locker.id().0
     }
