@@ -39,9 +39,9 @@ int ha_frond::ready(Frond_slot &slot, uint index, Frond_source source, const uch
         slot.wait = use_.wait;
         slot.semi_consistent = false;
     }
-    slot.demand = demand_;
     if (const int error = set_columns(slot, index, source, gives_virtual))
         return error;
+    slot.demand = demand_;
     slot.gives_virtual = gives_virtual;
     if (slot.condition != condition) {
         frond_scan_condition(slot.scan, condition);
