@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use frond_vfs::{DirLock, JoinThread, OpenHow, OsVfs, Vfs, VfsFile};
+use frond_vfs::{DirLock, OpenHow, OsVfs, Spawned, Vfs, VfsFile};
 
 use super::args::KeyOf;
 use super::copy::failed;
@@ -200,7 +200,7 @@ impl Vfs for ChainVfs {
         self.machine.random_u64()
     }
 
-    fn spawn(&self, name: &str, work: Box<dyn FnOnce() + Send>) -> Option<Box<dyn JoinThread>> {
+    fn spawn(&self, name: &str, work: Box<dyn FnOnce() + Send>) -> Spawned {
         self.machine.spawn(name, work)
     }
 

@@ -118,7 +118,7 @@ pub fn sync_files(dir: &Path, meter: &Meter) -> Outcome<()> {
     let helpers: Vec<_> = (1..helpers)
         .filter_map(|_| {
             let (job, shared) = (job.clone(), meter.clone());
-            meter.machine().spawn("sync", Box::new(move || work(&job, &shared)))
+            meter.machine().spawn("sync", Box::new(move || work(&job, &shared))).ok().flatten()
         })
         .collect();
     work(&job, meter);

@@ -117,7 +117,7 @@ pub fn extents(
     let helpers: Vec<_> = (1..threads)
         .filter_map(|_| {
             let job = job.clone();
-            meter.machine().spawn("copy", Box::new(move || job.work()))
+            meter.machine().spawn("copy", Box::new(move || job.work())).ok().flatten()
         })
         .collect();
     job.work();

@@ -75,7 +75,8 @@ impl Inserters {
         for n in 1..u64::from(args.threads) {
             let mut one = member(n)?;
             let work = move || while one.step() {};
-            others.extend(vfs.spawn(&format!("frond-insert-{n}"), Box::new(work)));
+            let thread = vfs.spawn(&format!("frond-insert-{n}"), Box::new(work));
+            others.extend(thread.map_err(|e| Error::io("start", "a thread that inserts", e))?);
         }
         Ok(Inserters { own: member(0)?, others })
     }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-use frond_base::Result;
+use frond_base::{Error, Result};
 use frond_engine::rows::Rows;
 use frond_engine::{Engine, Table, TxnOptions};
 use frond_row::PlainSortKeys;
@@ -68,6 +68,7 @@ impl Queries {
             }
         };
         let thread = vfs.spawn("frond-queries", Box::new(work));
+        let thread = thread.map_err(|e| Error::io("start", "the thread of queries", e))?;
         Ok(Queries { shared, thread })
     }
 

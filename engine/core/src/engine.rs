@@ -106,8 +106,9 @@ impl Engine {
             core.drop_unfinished_builds()?;
         }
         core.measure();
-        let threads = Mutex::new(core.start_background());
-        Ok(Engine { core, watch, threads, _lock: lock })
+        let engine = Engine { core, watch, threads: Mutex::default(), _lock: lock };
+        engine.core.start_background(&mut engine.threads.lock())?;
+        Ok(engine)
     }
 
     pub fn core(&self) -> &Arc<Core> {

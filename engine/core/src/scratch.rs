@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use frond_base::{Error, Result};
-use frond_vfs::{DirLock, JoinThread, OpenHow, ReadAt, Vfs, VfsFile};
+use frond_vfs::{DirLock, OpenHow, ReadAt, Spawned, Vfs, VfsFile};
 use parking_lot::Mutex;
 
 use crate::engine::Engine;
@@ -128,7 +128,7 @@ impl Vfs for ScratchVfs {
         self.inner.random_u64()
     }
 
-    fn spawn(&self, name: &str, work: Box<dyn FnOnce() + Send>) -> Option<Box<dyn JoinThread>> {
+    fn spawn(&self, name: &str, work: Box<dyn FnOnce() + Send>) -> Spawned {
         self.inner.spawn(name, work)
     }
 

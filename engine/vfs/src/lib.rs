@@ -168,6 +168,9 @@ pub trait JoinThread: Send {
     fn join(self: Box<Self>);
 }
 
+/// What [`Vfs::spawn`] returns.
+pub type Spawned = io::Result<Option<Box<dyn JoinThread>>>;
+
 /// One database directory on one machine. File names are plain names without separators.
 pub trait Vfs: Send + Sync {
     fn open(&self, name: &str, how: OpenHow) -> io::Result<Arc<dyn VfsFile>>;
@@ -185,8 +188,8 @@ pub trait Vfs: Send + Sync {
     fn wall_clock(&self) -> Duration;
     fn random_u64(&self) -> u64;
     /// Starts a thread, or returns `None`: then the owner drives the work itself, step by step (the
-    /// simulator does).
-    fn spawn(&self, name: &str, work: Box<dyn FnOnce() + Send>) -> Option<Box<dyn JoinThread>>;
+    /// simulator does). An error: the system has no thread left.
+    fn spawn(&self, name: &str, work: Box<dyn FnOnce() + Send>) -> Spawned;
     /// The calling thread does background work: the scheduler should let others go first. A hint;
     /// may do nothing.
     fn yield_to_others(&self) {}

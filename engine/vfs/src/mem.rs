@@ -14,7 +14,7 @@ use std::time::Duration;
 use parking_lot::{Mutex, RwLock};
 
 use crate::os;
-use crate::{check_name, DirLock, JoinThread, OpenHow, Vfs, VfsFile};
+use crate::{check_name, DirLock, OpenHow, Spawned, Vfs, VfsFile};
 
 #[derive(Default)]
 struct Shared {
@@ -227,8 +227,11 @@ impl Vfs for MemVfs {
         z ^ (z >> 31)
     }
 
-    fn spawn(&self, name: &str, work: Box<dyn FnOnce() + Send>) -> Option<Box<dyn JoinThread>> {
-        (!self.stepped).then(|| os::spawn(name, work))
+    fn spawn(&self, name: &str, work: Box<dyn FnOnce() + Send>) -> Spawned {
+        match self.stepped {
+            true => Ok(None),
+            false => os::spawn(name, work),
+        }
     }
 }
 
@@ -265,11 +268,11 @@ mod tests {
     #[test]
     fn stepped_has_no_threads_and_its_own_clock() {
         let vfs = MemVfs::stepped();
-        assert!(vfs.spawn("x", Box::new(|| ())).is_none());
+        assert!(vfs.spawn("x", Box::new(|| ())).unwrap().is_none());
         assert_eq!(vfs.now(), Duration::ZERO);
         vfs.advance(Duration::from_secs(3));
         assert_eq!(vfs.now(), Duration::from_secs(3));
         assert_eq!(vfs.random_u64(), MemVfs::stepped().random_u64());
-        assert!(MemVfs::new().spawn("x", Box::new(|| ())).is_some());
+        assert!(MemVfs::new().spawn("x", Box::new(|| ())).unwrap().is_some());
     }
 }

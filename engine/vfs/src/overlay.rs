@@ -8,7 +8,7 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use crate::{DirLock, JoinThread, OpenHow, Vfs, VfsFile};
+use crate::{DirLock, OpenHow, Spawned, Vfs, VfsFile};
 
 /// Bytes of a copied block.
 const BLOCK: u64 = 4096;
@@ -224,7 +224,7 @@ impl Vfs for OverlayVfs {
         self.below.random_u64()
     }
 
-    fn spawn(&self, name: &str, work: Box<dyn FnOnce() + Send>) -> Option<Box<dyn JoinThread>> {
+    fn spawn(&self, name: &str, work: Box<dyn FnOnce() + Send>) -> Spawned {
         self.below.spawn(name, work)
     }
 }

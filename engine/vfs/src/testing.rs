@@ -41,7 +41,7 @@ macro_rules! forward {
             &self,
             name: &str,
             work: Box<dyn FnOnce() + Send>,
-        ) -> Option<Box<dyn $crate::JoinThread>> {
+        ) -> $crate::Spawned {
             self.$to.spawn(name, work)
         }
     };

@@ -5,8 +5,9 @@ use std::sync::atomic::Ordering;
 use std::sync::Arc;
 use std::time::Duration;
 
-use frond_base::{Error, ErrorKind, Readers};
+use frond_base::{Error, ErrorKind, Readers, Result};
 use frond_tree::{Plan, Step, Tree};
+use frond_vfs::JoinThread;
 
 use crate::background::running_work::{name_of, Work};
 use crate::commit::core::Core;
@@ -20,12 +21,23 @@ const LOG_ROUND: Duration = Duration::from_millis(100);
 const OVERTAKEN_WAIT: Duration = Duration::from_millis(5);
 
 impl Core {
-    /// Starts the threads. Does nothing where `vfs` starts no threads, and in a read-only database.
-    pub(crate) fn start_background(self: &Arc<Self>) -> Vec<Box<dyn frond_vfs::JoinThread>> {
-        let mut threads = Vec::new();
+    /// Starts the threads, adding them to `threads`. Does nothing where `vfs` starts no threads, and in a read-only database.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Io`]: the system has no thread left. Those that started run.
+    pub(crate) fn start_background(
+        self: &Arc<Self>,
+        threads: &mut Vec<Box<dyn JoinThread>>,
+    ) -> Result<()> {
         if self.options.read_only {
-            return threads;
+            return Ok(());
         }
+        let mut start = |name: &str, run: Box<dyn FnOnce() + Send>| {
+            let doing = "start a thread (raise the limit of the process) for";
+            let started = self.shared.vfs.spawn(name, run);
+            threads.extend(started.map_err(|e| Error::io(doing, name, e))?);
+            Ok(())
+        };
         for n in 0..self.options.background_threads {
             let core = self.clone();
             let run = move || {
@@ -39,7 +51,7 @@ impl Core {
                     }
                 });
             };
-            threads.extend(self.shared.vfs.spawn(&format!("frond-work-{n}"), Box::new(run)));
+            start(&format!("frond-work-{n}"), Box::new(run))?;
         }
         if self.options.background_threads > 0 {
             let core = self.clone();
@@ -51,9 +63,9 @@ impl Core {
                     }
                 });
             };
-            threads.extend(self.shared.vfs.spawn("frond-log", Box::new(run)));
+            start("frond-log", Box::new(run))?;
         }
-        threads
+        Ok(())
     }
 
     /// Runs a background thread's work. A panic there ends the thread. Then the engine is poisoned:

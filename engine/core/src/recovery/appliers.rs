@@ -190,7 +190,10 @@ impl Appliers {
         for n in 0..core.options.background_threads {
             let shared = self.shared.clone();
             let work = Box::new(move || shared.work());
-            self.threads.extend(core.shared.vfs.spawn(&format!("frond-replay-{n}"), work));
+            let Ok(thread) = core.shared.vfs.spawn(&format!("frond-replay-{n}"), work) else {
+                break;
+            };
+            self.threads.extend(thread);
         }
     }
 }

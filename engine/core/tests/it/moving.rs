@@ -8,7 +8,7 @@ use std::sync::Arc;
 use frond_base::ErrorKind;
 use frond_engine::{Engine, ExportDescription, ImportFiles, Result, Table};
 use frond_row::{ColumnType, Schema};
-use frond_vfs::{JoinThread, MemVfs, OpenHow, Vfs, VfsFile};
+use frond_vfs::{MemVfs, OpenHow, Spawned, Vfs, VfsFile};
 use parking_lot::Mutex;
 
 use crate::alter::{checked, same};
@@ -491,8 +491,8 @@ impl Vfs for Killed {
         disk.synced_names = disk.names.clone();
         Ok(())
     }
-    fn spawn(&self, _: &str, _: Box<dyn FnOnce() + Send>) -> Option<Box<dyn JoinThread>> {
-        None
+    fn spawn(&self, _: &str, _: Box<dyn FnOnce() + Send>) -> Spawned {
+        Ok(None)
     }
 }
 

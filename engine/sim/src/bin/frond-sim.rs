@@ -132,7 +132,7 @@ fn many(args: &Args) -> bool {
     for job in 0..args.jobs {
         let (session, args) = (session.clone(), args.clone());
         let work = Box::new(move || worker(&session, &args));
-        threads.extend(clock.spawn(&format!("sim-{job}"), work));
+        threads.extend(clock.spawn(&format!("sim-{job}"), work).expect("a thread can start"));
     }
     watch(&session, args, started, &*clock);
     for thread in threads {

@@ -95,7 +95,8 @@ pub(super) fn run<S: Send + Sync + 'static>(
                 history.lock().push(txn);
             }
         };
-        threads.extend(vfs.spawn(&format!("client-{process}"), Box::new(work)));
+        let started = vfs.spawn(&format!("client-{process}"), Box::new(work));
+        threads.extend(started.expect("a thread can start"));
     }
     for thread in threads {
         thread.join();

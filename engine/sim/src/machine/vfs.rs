@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use frond_vfs::{check_name, DirLock, JoinThread, OpenHow, Vfs, VfsFile};
+use frond_vfs::{check_name, DirLock, OpenHow, Spawned, Vfs, VfsFile};
 use parking_lot::Mutex;
 
 use super::faults::Canary;
@@ -121,8 +121,8 @@ impl Vfs for SimVfs {
         self.machine.lock().random.next()
     }
 
-    fn spawn(&self, _: &str, _: Box<dyn FnOnce() + Send>) -> Option<Box<dyn JoinThread>> {
-        None
+    fn spawn(&self, _: &str, _: Box<dyn FnOnce() + Send>) -> Spawned {
+        Ok(None)
     }
 }
 

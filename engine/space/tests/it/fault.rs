@@ -5,7 +5,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use frond_vfs::{DirLock, JoinThread, OpenHow, Vfs, VfsFile, DIRECT_ALIGN};
+use frond_vfs::{DirLock, OpenHow, Spawned, Vfs, VfsFile, DIRECT_ALIGN};
 use parking_lot::Mutex;
 
 use crate::Rng;
@@ -314,7 +314,7 @@ impl Vfs for FaultVfs {
         4
     }
 
-    fn spawn(&self, _: &str, _: Box<dyn FnOnce() + Send>) -> Option<Box<dyn JoinThread>> {
-        None
+    fn spawn(&self, _: &str, _: Box<dyn FnOnce() + Send>) -> Spawned {
+        Ok(None)
     }
 }

@@ -17,9 +17,12 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
+use std::thread;
 use std::time::Duration;
 
-use crate::{check_name, DirLock, JoinThread, OpenHow, ReadAt, Vfs, VfsFile, DIRECT_ALIGN};
+use crate::{
+    check_name, DirLock, JoinThread, OpenHow, ReadAt, Spawned, Vfs, VfsFile, DIRECT_ALIGN,
+};
 
 /// Name of the file whose lock guards the directory.
 pub const LOCK_FILE: &str = "LOCK";
@@ -233,10 +236,9 @@ impl JoinThread for OsThread {
     }
 }
 
-/// Starts a named thread; panics when the system has no more threads.
-pub(crate) fn spawn(name: &str, work: Box<dyn FnOnce() + Send>) -> Box<dyn JoinThread> {
-    let started = std::thread::Builder::new().name(name.to_string()).spawn(work);
-    Box::new(OsThread(started.expect("cannot start a thread: raise the process's thread limit")))
+/// Starts a named thread.
+pub(crate) fn spawn(name: &str, work: Box<dyn FnOnce() + Send>) -> Spawned {
+    Ok(Some(Box::new(OsThread(thread::Builder::new().name(name.to_string()).spawn(work)?))))
 }
 
 /// Nice value of background threads. On two cores iiBench's inserts were a tenth faster with 10 than with
@@ -374,8 +376,8 @@ impl Vfs for OsVfs {
         random_u64()
     }
 
-    fn spawn(&self, name: &str, work: Box<dyn FnOnce() + Send>) -> Option<Box<dyn JoinThread>> {
-        Some(spawn(name, work))
+    fn spawn(&self, name: &str, work: Box<dyn FnOnce() + Send>) -> Spawned {
+        spawn(name, work)
     }
 
     fn yield_to_others(&self) {

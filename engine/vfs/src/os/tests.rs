@@ -172,7 +172,7 @@ fn clocks_threads_and_random_numbers_come_from_the_machine() {
     let (_dir, vfs) = dir();
     let (tx, rx) = std::sync::mpsc::channel();
     let work = move || tx.send(std::thread::current().name().map(str::to_string)).unwrap();
-    vfs.spawn("frond-test", Box::new(work)).unwrap().join();
+    vfs.spawn("frond-test", Box::new(work)).unwrap().unwrap().join();
     assert_eq!(rx.recv().unwrap().as_deref(), Some("frond-test"));
     let before = vfs.now();
     assert!(vfs.now() >= before);

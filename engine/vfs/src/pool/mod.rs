@@ -36,7 +36,7 @@ use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard, RwLock};
 
-use crate::{DirLock, JoinThread, OpenHow, ReadAt, Vfs, VfsFile};
+use crate::{DirLock, OpenHow, ReadAt, Spawned, Vfs, VfsFile};
 
 /// Files closed at once when the system has no descriptor left, so that other parts of the process get some.
 const CLOSE_AT_ONCE: usize = 16;
@@ -469,7 +469,7 @@ impl Vfs for FilePool {
         self.shared.vfs.random_u64()
     }
 
-    fn spawn(&self, name: &str, work: Box<dyn FnOnce() + Send>) -> Option<Box<dyn JoinThread>> {
+    fn spawn(&self, name: &str, work: Box<dyn FnOnce() + Send>) -> Spawned {
         self.shared.vfs.spawn(name, work)
     }
 

@@ -10,7 +10,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use frond_vfs::{check_name, DirLock, JoinThread, OpenHow, Vfs, VfsFile};
+use frond_vfs::{check_name, DirLock, OpenHow, Spawned, Vfs, VfsFile};
 use parking_lot::Mutex;
 
 use crate::Rng;
@@ -315,7 +315,7 @@ impl Vfs for FaultyVfs {
         4
     }
 
-    fn spawn(&self, _: &str, _: Box<dyn FnOnce() + Send>) -> Option<Box<dyn JoinThread>> {
-        None
+    fn spawn(&self, _: &str, _: Box<dyn FnOnce() + Send>) -> Spawned {
+        Ok(None)
     }
 }
