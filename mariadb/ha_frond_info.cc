@@ -25,17 +25,21 @@ int ha_frond::info(uint flags) {
     if (flags & (HA_STATUS_VARIABLE | HA_STATUS_CONST)) {
         frond_table_stats now = {};
         now.struct_size = sizeof now;
+        // For people (see below): planning needs no DATA_FREE.
+        const bool shown = flags & (HA_STATUS_TIME | HA_STATUS_VARIABLE_EXTRA);
+        now.with_file = shown;
         if (const int rc = frond_table_statistics(table_, &now))
             return frond_to_handler_error(nullptr, rc);
         stats.records = now.rows;
         // With 0 rows the optimizer treats the table as a constant, but it may have rows by the time the plan runs. SHOW
         // TABLE STATUS shows the true number: it sets TIME, which reaches partitions as VARIABLE_EXTRA.
-        if (stats.records == 0 && !(flags & (HA_STATUS_TIME | HA_STATUS_VARIABLE_EXTRA | HA_STATUS_OPEN)))
+        if (stats.records == 0 && !shown && !(flags & HA_STATUS_OPEN))
             stats.records = 1;
         stats.deleted = 0;
         stats.data_file_length = now.data_bytes;
         stats.index_file_length = now.index_bytes;
-        stats.delete_length = now.free_bytes;
+        if (shown)
+            stats.delete_length = now.free_bytes;
         // NULL after a restart, as InnoDB's.
         stats.update_time = static_cast<time_t>(now.updated);
         stats.mean_rec_length = now.rows ? static_cast<ulong>(now.data_bytes / now.rows) : 0;

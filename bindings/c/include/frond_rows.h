@@ -343,7 +343,7 @@ int frond_auto_increment_set(frond_table *table, uint64_t next);
 
 typedef struct frond_table_stats {
     uint32_t struct_size;
-    uint32_t reserved;
+    uint32_t with_file;      /* set by the caller: 1, file_bytes and free_bytes are wanted too, for which a latch is taken; 0, both are 0 */
     uint64_t rows;           /* committed rows, exact when nothing is being written */
     uint64_t data_bytes;     /* uncompressed, primary index */
     uint64_t index_bytes;    /* uncompressed, the others */

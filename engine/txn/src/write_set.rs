@@ -133,6 +133,17 @@ impl WriteSet {
         self.join_rows();
     }
 
+    /// Releases all savepoints of a set without changes.
+    #[inline]
+    pub fn release_all(&mut self) {
+        debug_assert!(
+            self.is_empty() && self.rows.is_empty(),
+            "savepoints of changes are released one by one"
+        );
+        self.live.clear();
+        self.mark = 0;
+    }
+
     /// Live savepoints, ascending. The transaction's beginning always is one and is not listed.
     pub fn live_savepoints(&self) -> &[Op] {
         &self.live

@@ -525,7 +525,7 @@ structures! {
     }
     frond_table_stats {
         struct_size: u32,
-        reserved: u32,
+        with_file: u32,
         rows: u64,
         data_bytes: u64,
         index_bytes: u64,

@@ -96,7 +96,10 @@ pub unsafe extern "C" fn frond_table_statistics(
         if stats.struct_size as usize != size_of::<frond_table_stats>() {
             return Err(invalid("stats.struct_size is not that of this release"));
         }
-        let s = table.table.statistics();
+        let s = match stats.with_file {
+            0 => table.table.sizes(),
+            _ => table.table.statistics(),
+        };
         stats.rows = s.rows;
         stats.data_bytes = s.data_bytes;
         stats.index_bytes = s.index_bytes;

@@ -357,6 +357,12 @@ impl Table {
 
     /// Sizes and counts, from metadata in memory.
     pub fn statistics(&self) -> TableStatistics {
+        let (file_bytes, free_bytes) = self.store.existing_file().map_or((0, 0), |f| f.lengths());
+        TableStatistics { file_bytes, free_bytes, ..self.sizes() }
+    }
+
+    /// The same without the file's bytes, which are behind a latch: each statement asks for this.
+    pub fn sizes(&self) -> TableStatistics {
         let rows = self.rows();
         // A row has one entry in each index. The rest are tombstones and hidden versions, until a
         // merge drops them: without this correction a DELETE would make a table longer.
@@ -370,14 +376,13 @@ impl Table {
         };
         let mut trees = self.trees.iter().map(Tree::sizes);
         let first = trees.next().unwrap_or_default();
-        let (file_bytes, free_bytes) = self.store.existing_file().map_or((0, 0), |f| f.lengths());
         TableStatistics {
             rows,
             changes: first.changes,
             data_bytes: logical(first),
             index_bytes: trees.map(logical).sum(),
-            file_bytes,
-            free_bytes,
+            file_bytes: 0,
+            free_bytes: 0,
             updated: self.counters.updated.load(Ordering::Relaxed),
         }
     }

@@ -161,9 +161,12 @@ impl TreeCursor {
 
     /// Lets go of position, view, private runs and interrupt; keeps some memory for the next use.
     pub fn rest(&mut self) {
-        self.release();
-        self.spare_keys.retain(|key| key.capacity() <= SPARE_BYTES / 32);
-        self.spare_keys.truncate(32);
+        // One that was not positioned has nothing else.
+        if self.view.is_some() || !self.sources.is_empty() {
+            self.release();
+            self.spare_keys.retain(|key| key.capacity() <= SPARE_BYTES / 32);
+            self.spare_keys.truncate(32);
+        }
         self.private = None;
         self.walk.interrupt = None;
     }

@@ -141,8 +141,7 @@ impl Transaction {
         debug_assert!(self.changes() == 0 && self.charged.is_none(), "written without a table");
         self.snapshot = None;
         self.locks_ranges = false;
-        // Only savepoints are left there.
-        self.writes.clear(0);
+        self.writes.release_all();
         true
     }
 
