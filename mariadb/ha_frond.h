@@ -212,7 +212,7 @@ private:
     /* The rows of the table were discarded. That makes another table of it, which is bound then. */
     bool discarded_ = false;
     bool has_clustering_ = false;
-    key_map have_rows_;
+    key_map have_rows_{};
     /* The table is a TEMPORARY one, and in the database of these. */
     bool temporary_ = false;
     /* The server asked for reads of rows that others hold, to see whether they match. */

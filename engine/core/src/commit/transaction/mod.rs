@@ -131,8 +131,9 @@ impl Transaction {
     }
 
     /// Ends a transaction that has neither written nor locked anything, as a commit does, and keeps it for [`Transaction::wake`]:
-    /// a connection that reads saves making and dropping one for each statement. False, without effect, if it has. At
-    /// rest it may only be woken or dropped; other threads' interrupts have no effect.
+    /// a connection that reads saves making and dropping one for each statement. False if it has: then only what its
+    /// statement had to itself (AUTO_INCREMENT values) ended, and it goes on. At rest it may only be woken or dropped;
+    /// other threads' interrupts have no effect.
     pub fn rest(&mut self) -> bool {
         self.end_numbering();
         if !self.tables.is_empty() || self.cascaded || !self.locker.rest() {
