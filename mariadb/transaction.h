@@ -158,7 +158,7 @@ private:
     int commit_scratch();
     void rollback_scratch();
     int commit_shared();
-    /* Ends a transaction that has only read; false, without effect, if it has done more. */
+    /* Ends a transaction that has only read; false if it has done more: then it goes on. */
     bool rest(frond_txn *txn);
     /* Takes the transaction from the session, if it has one. With `may_be_killed`, KILL still reaches it by its number. */
     frond_txn *take(bool may_be_killed);

@@ -226,7 +226,7 @@ int frond_txn_commit(frond_txn *txn);
 /* Rolls back and frees. Cannot fail. */
 void frond_txn_rollback(frond_txn *txn);
 /* Commits a transaction that has neither changed nor locked anything, and keeps it for frond_txn_wake, which is cheaper than
- * another frond_txn_begin. Returns 1; or 0 without effect if it has changed or locked something. At rest only
+ * another frond_txn_begin. Returns 1; or 0 if it has changed or locked something: then it goes on. At rest only
  * frond_txn_wake and frond_txn_rollback may be called with it, the latter to free it. It keeps the database open. */
 int frond_txn_rest(frond_txn *txn);
 /* Begins another transaction in place of one at rest, with the same number and connection. */
