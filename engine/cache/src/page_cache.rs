@@ -116,9 +116,9 @@ impl<V: CacheWeight> PageCache<V> {
         }
     }
 
-    /// Drops all pages of a table; looks at every page.
-    pub fn forget_table(&self, table: TableId) {
-        self.each(|shard| shard.remove_if(|k| k.table == table));
+    /// Drops all pages of these tables, which are in ascending order; looks at every page.
+    pub fn forget_tables(&self, tables: &[TableId]) {
+        self.each(|shard| shard.remove_if(|k| tables.binary_search(&k.table).is_ok()));
     }
 
     /// Drops everything.

@@ -143,9 +143,9 @@ impl RowCache {
         self.each(|shard| shard.remove_if(|of, _, key| of == tree && matches(key)));
     }
 
-    /// Drops all rows of a table; looks at every row.
-    pub fn forget_table(&self, table: TableId) {
-        self.each(|shard| shard.remove_if(|_, of, _| of == table.0));
+    /// Drops all rows of these tables, which are in ascending order; looks at every row.
+    pub fn forget_tables(&self, tables: &[TableId]) {
+        self.each(|shard| shard.remove_if(|_, of, _| tables.binary_search(&TableId(of)).is_ok()));
     }
 
     pub fn shards(&self) -> usize {

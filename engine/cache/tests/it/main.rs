@@ -62,7 +62,7 @@ fn the_limit_holds_under_concurrent_load() {
                         cache.insert(k, Arc::new(Bytes(rng.below(bytes as u64) as usize)), access);
                     }
                     match rng.below(3_000) {
-                        0 => cache.forget_table(TableId(rng.below(3) as u32)),
+                        0 => cache.forget_tables(&[TableId(rng.below(3) as u32)]),
                         1 => cache.set_limit(MIB * (1 + rng.below(8) as usize)),
                         _ => {}
                     }
@@ -219,8 +219,9 @@ fn forgotten_blocks_and_tables_are_gone_and_others_stay() {
     cache.forget_block(TableId(1), 1, u32::MAX);
     assert_eq!((count(1, 1), count(1, 2), count(2, 1)), (0, 300, 300));
     assert_eq!(cache.used(), before / 3 * 2);
-    cache.forget_table(TableId(1));
+    cache.forget_tables(&[TableId(1), TableId(3)]);
     assert_eq!((count(1, 2), count(2, 1)), (0, 300));
+    cache.forget_tables(&[TableId(0), TableId(2)]);
     cache.clear();
     assert_eq!(cache.used(), 0);
 }

@@ -141,7 +141,7 @@ fn threads_that_admit_change_and_forget_rows_leave_the_account_exact() {
     });
     assert_eq!(budget.used(), cache.used());
     assert!(cache.used() <= cache.limit() && !cache.is_empty());
-    cache.forget_table(TableId(2));
+    cache.forget_tables(&[TableId(2)]);
     for shard in 0..cache.shards() {
         cache.each_of(shard, 2, &mut |_, _, _| panic!("a row of a forgotten table"));
     }

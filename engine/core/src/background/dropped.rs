@@ -23,14 +23,11 @@ const PIECE: u64 = 256 << 20;
 impl Core {
     /// Removes a piece of a dropped table. False when there is none, or the rest is in use.
     pub(crate) fn clear_dropped(&self) -> bool {
-        let Some(mut dropped) = self.take_dropped() else { return false };
-        if !dropped.forgotten {
-            self.shared.cache.forget_table(dropped.id);
-            self.shared.rows.forget_table(dropped.id);
-            dropped.forgotten = true;
-            self.upkeep.put_back(dropped);
+        let is_due = self.upkeep.forgetting.is_due(self.shared.vfs.now());
+        if (is_due || self.options.background_threads == 0) && self.forget_dropped() {
             return true;
         }
+        let Some(dropped) = self.take_dropped() else { return false };
         // While the table has readers, its file is unlinked at once: the space is freed when the last reader ends.
         if dropped.table.strong_count() == 0 && self.cut_off(dropped.id).unwrap_or(false) {
             self.upkeep.put_back(dropped);
@@ -79,13 +76,25 @@ impl Core {
 
     /// Removes all files of dropped tables, whatever their sizes: before closing, and on a full disk.
     pub(crate) fn clear_all_dropped(&self) {
+        self.forget_dropped();
         while let Some(dropped) = self.take_dropped() {
-            self.shared.cache.forget_table(dropped.id);
-            self.shared.rows.forget_table(dropped.id);
             if !self.remove_dropped(dropped) {
                 return;
             }
         }
+    }
+
+    /// Drops the pages and rows of all tables that were dropped since the last call. One pass looks at everything that the
+    /// caches have, so tables that are dropped one after the other share it. False when there are none.
+    fn forget_dropped(&self) -> bool {
+        let (pages, rows) = (&self.shared.cache, &self.shared.rows);
+        let began = self.shared.vfs.now();
+        let any = self.upkeep.forget_dropped(|tables| {
+            pages.forget_tables(tables);
+            rows.forget_tables(tables);
+        });
+        self.upkeep.forgetting.worked(began, self.shared.vfs.now());
+        any
     }
 
     /// Takes a dropped table whose file may go; a file that a backup pins stays (BP3).

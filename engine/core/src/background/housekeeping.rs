@@ -15,6 +15,8 @@ use crate::table::Table;
 const SYNC: Duration = Duration::from_secs(1);
 /// How often the log thread looks for space to free on a full disk.
 const LOOK_AROUND: Duration = Duration::from_secs(1);
+/// How often the log thread sweeps. An owner without threads sweeps in each step.
+const SWEEP: Duration = Duration::from_millis(100);
 /// Tables that a round checks when readers have made work, and at most.
 const SWEPT_MOST: usize = 1024;
 /// Otherwise this many rounds check all tables, and a round checks at least so many. A table that is in no cache of the processor
@@ -63,8 +65,21 @@ impl Core {
         }
         self.watch_backup();
         self.take_back_lent();
-        self.sweep();
+        // Commits and DDL wake this thread too: they must not make it sweep more often.
+        if self.options.background_threads == 0 || self.upkeep.sweep.is_due(SWEEP, now) {
+            self.sweep();
+        }
         self.look_around(now);
+        if self.options.background_threads == 0 || self.upkeep.needs.is_due(now) {
+            self.keep_log_short();
+        }
+        self.return_memory();
+    }
+
+    /// Writes images and trims, when the log is too long. It asks all tables what log they need, so it is done as often as
+    /// [`Upkeep::needs`] allows.
+    fn keep_log_short(&self) {
+        let wal = &self.shared.wal;
         let (end, kept) = (wal.end(), wal.kept_from());
         // The log may be too long by its size, or by the time that recovery would take.
         let target = end.saturating_sub(self.pressure.log_capacity() / 2);
@@ -82,7 +97,6 @@ impl Core {
                 self.image_failed(&e);
             }
         }
-        self.return_memory();
     }
 
     /// Notes in the ledger the work that nothing else notes (LG2): work caused by readers, and work

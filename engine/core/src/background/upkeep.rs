@@ -15,13 +15,20 @@ use crate::table::Table;
 #[derive(Default)]
 pub struct Upkeep {
     pub sync: Every,
+    pub sweep: Every,
     pub look: Every,
+    /// Asking all tables what log they need.
+    pub needs: Paced,
+    /// Looking for pages and rows of dropped tables in the caches.
+    pub forgetting: Paced,
     /// The next sweep begins with this table.
     pub swept_to: AtomicU32,
     /// So many tables are still to be swept without delay, because readers have made work for one of them.
     pub to_sweep: AtomicUsize,
     /// What is left of dropped tables, the oldest first.
     dropped: Mutex<VecDeque<DroppedTable>>,
+    /// Dropped tables of which the caches may have something.
+    cached: Mutex<Vec<TableId>>,
     /// Trees of dropped indexes.
     cleared: Mutex<VecDeque<(Arc<Table>, IndexNo)>>,
     /// Tables whose files have space of a rolled-back transaction.
@@ -33,7 +40,19 @@ pub struct Upkeep {
 impl Upkeep {
     /// The table is in no definition any more: its pages and its file have to be removed.
     pub fn remove_later(&self, dropped: DroppedTable) {
+        self.cached.lock().push(dropped.id);
         self.dropped.lock().push_back(dropped);
+    }
+
+    /// Calls `forget` with the tables of which the caches may have something, in ascending order. False when there are
+    /// none. While one thread forgets them, another may remove their files: nothing reads them any more.
+    pub fn forget_dropped(&self, forget: impl FnOnce(&[TableId])) -> bool {
+        let mut tables = std::mem::take(&mut *self.cached.lock());
+        tables.sort_unstable();
+        if !tables.is_empty() {
+            forget(&tables);
+        }
+        !tables.is_empty()
     }
 
     /// The table that was dropped first among those for which `may` is true; the caller removes it or puts it
@@ -97,8 +116,6 @@ pub struct DroppedTable {
     pub id: TableId,
     /// The file stays whole while somebody has the table.
     pub table: Weak<Table>,
-    /// The cache has no pages of it any more.
-    pub forgotten: bool,
 }
 
 /// Periodic work, counted from the clock's zero.
@@ -116,5 +133,61 @@ impl Every {
         }
         *last = now;
         true
+    }
+}
+
+/// Repeated work that takes longer with more tables or a larger cache: it takes at most a [`PAUSE`]-th of a processor.
+#[derive(Default)]
+pub struct Paced {
+    next: Mutex<Duration>,
+}
+
+/// A pause is so many times as long as the work before it.
+const PAUSE: u32 = 20;
+
+impl Paced {
+    pub fn is_due(&self, now: Duration) -> bool {
+        now >= *self.next.lock()
+    }
+
+    /// The work began and ended at these times. The pauses of several pieces of work add up.
+    pub fn worked(&self, began: Duration, ended: Duration) {
+        let mut next = self.next.lock();
+        *next = ended.max(*next) + PAUSE * ended.saturating_sub(began);
+    }
+
+    /// There is more to do: no pause.
+    pub fn hurry(&self) {
+        *self.next.lock() = Duration::ZERO;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paced_work_takes_its_share_of_the_time_at_most() {
+        let paced = Paced::default();
+        let ms = Duration::from_millis;
+        let (mut now, mut worked) = (ms(0), ms(0));
+        while now < ms(100_000) {
+            if paced.is_due(now) {
+                // Two pieces, one of them much longer from time to time.
+                let long = if worked.as_millis() % 7 == 0 { ms(30) } else { ms(3) };
+                paced.worked(now, now + ms(1));
+                paced.worked(now + ms(1), now + ms(1) + long);
+                worked += ms(1) + long;
+                now += ms(1) + long;
+            } else {
+                now += ms(1);
+            }
+        }
+        let share = worked.as_secs_f64() / now.as_secs_f64();
+        assert!(share < 1.0 / f64::from(PAUSE) && share > 0.9 / f64::from(PAUSE), "{share}");
+        paced.worked(now, now + ms(1000));
+        assert!(!paced.is_due(now + ms(1001)));
+        paced.hurry();
+        assert!(paced.is_due(now + ms(1001)));
     }
 }

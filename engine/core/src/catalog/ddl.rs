@@ -239,7 +239,7 @@ impl Core {
         self.images.forget(id);
         self.shared.readahead.forget_table(id);
         let table = table.as_ref().map(Arc::downgrade).unwrap_or_default();
-        self.upkeep.remove_later(DroppedTable { id, table, forgotten: false });
+        self.upkeep.remove_later(DroppedTable { id, table });
         if self.disk.is_full() {
             // On a full disk, writes are allowed again after a drop; if the space is not enough,
             // the next write finds out.

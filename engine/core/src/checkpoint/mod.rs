@@ -117,7 +117,10 @@ impl Core {
 
     /// The oldest log position that some table needs, and that table.
     pub(crate) fn oldest_needed(&self) -> Option<(Lsn, Arc<Table>)> {
-        oldest(self.tables.read().values()).map(|(lsn, table)| (lsn, table.clone()))
+        let began = self.shared.vfs.now();
+        let found = oldest(self.tables.read().values()).map(|(lsn, table)| (lsn, table.clone()));
+        self.upkeep.needs.worked(began, self.shared.vfs.now());
+        found
     }
 
     /// Trims the log to the oldest record that is needed (K2).
@@ -166,12 +169,14 @@ impl Core {
     /// changes. Writes images, at most [`IMAGES`], of tables that still need older log although
     /// their buffers have nothing so old any more.
     pub(crate) fn shorten_log(&self, ages: &Ages) -> Result<()> {
+        let began = self.shared.vfs.now();
         let mut holding: Vec<(Lsn, Arc<Table>)> = {
             let tables = self.tables.read();
             let from = tables.values().filter_map(|t| Some((t.holds_log_from()?, t)));
             let old = from.filter(|(lsn, _)| *lsn < ages.youngest());
             old.map(|(lsn, t)| (lsn, t.clone())).collect()
         };
+        self.upkeep.needs.worked(began, self.shared.vfs.now());
         // Ordered, so that the log gets shorter with the first ones.
         holding.sort_by_key(|(lsn, table)| (*lsn, table.id()));
         let (mut any_frozen, mut images) = (false, 0);
@@ -194,7 +199,11 @@ impl Core {
         if any_frozen {
             self.queue.wake();
         }
-        self.trim_log()
+        let trimmed = self.trim_log();
+        if images == IMAGES {
+            self.upkeep.needs.hurry();
+        }
+        trimmed
     }
 
     /// K5. For closing, before the log is settled: an image beyond the last record would make damage to

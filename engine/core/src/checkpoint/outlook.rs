@@ -50,12 +50,15 @@ impl Core {
     /// The oldest record with changes that are not in runs yet, and the number of tables that need
     /// log.
     fn needed(&self) -> (Option<Lsn>, u64) {
+        let began = self.shared.vfs.now();
         let oldest = self.clock.holds_log_from();
         let tables = self.tables.read();
         let needs = tables.values().filter_map(Holder::holds_log_from);
-        needs.fold((oldest, 0), |(oldest, n), lsn| {
+        let needed = needs.fold((oldest, 0), |(oldest, n), lsn| {
             (Some(oldest.map_or(lsn, |o: Lsn| o.min(lsn))), n + 1)
-        })
+        });
+        self.upkeep.needs.worked(began, self.shared.vfs.now());
+        needed
     }
 }
 
