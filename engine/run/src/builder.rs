@@ -2,7 +2,8 @@
 //!
 //! A page is closed when its entries reach the format's page size; an entry larger than that shares
 //! its page only with the entries before it if the page is still below the size, so a page never
-//! holds two oversized entries. The tail follows the last page; the whole is padded to 4096 bytes.
+//! holds two oversized entries. Where the page before hardly got smaller by encoding and compression, half the size is enough:
+//! a look-up that finds nothing in memory reads one page, and larger pages help only compression. The tail follows the last page; the whole is padded to 4096 bytes.
 
 use frond_base::{checksum64_seeded, EntryKind, EntryRef, Result, Seq};
 
@@ -14,6 +15,10 @@ use crate::meta::{RunMeta, TailExtent};
 
 /// Runs are whole multiples of this, as the extents that hold them are.
 const PADDING: usize = 4096;
+
+/// Pages that do not compress are not made smaller than this: each needs a fence, and starts and ends within a block of
+/// the device that is read with it.
+const HALVED_LEAST: usize = 8 << 10;
 
 /// A finished run.
 pub struct BuiltRun {
@@ -33,6 +38,8 @@ impl BuiltRun {
 /// A run under construction.
 pub struct RunBuilder {
     page_bytes: usize,
+    /// The open page is closed when it has so many bytes of entries.
+    close_at: usize,
     compression: Compression,
     id: RunIdentity,
     pending: Pending,
@@ -58,6 +65,7 @@ impl RunBuilder {
         assert!((4096..=MAX_PAGE_BYTES).contains(&page_bytes), "page size {page_bytes}");
         RunBuilder {
             page_bytes,
+            close_at: page_bytes,
             compression: format.compression,
             id,
             pending: Pending::new(format.key_shape),
@@ -119,7 +127,7 @@ impl RunBuilder {
             self.max_seq = seq;
         }
         self.tombstones += u64::from(kind == EntryKind::Delete);
-        if self.pending.logical >= self.page_bytes {
+        if self.pending.logical >= self.close_at {
             self.close_page();
         }
     }
@@ -187,7 +195,13 @@ impl RunBuilder {
             true => index::fence_between(&self.closed_key, &self.scratch),
             false => &self.scratch[..],
         };
-        self.fences.add(fence, self.bytes.len() - start, continued);
+        let stored = self.bytes.len() - start;
+        self.fences.add(fence, stored, continued);
+        self.close_at = match stored * 8 > self.pending.logical * 7 {
+            true => self.page_bytes / 2,
+            false => self.page_bytes,
+        }
+        .max(HALVED_LEAST.min(self.page_bytes));
         if let Some(hashes) = &mut self.hashes {
             for i in 0..n {
                 self.pending.key_into(i, &mut self.scratch);
