@@ -17,7 +17,7 @@ pub struct Upkeep {
     pub sync: Every,
     pub sweep: Every,
     pub look: Every,
-    /// Asking all tables what log they need.
+    /// Asking all tables what log they need. Who asks for the status does not make the log thread pause.
     pub needs: Paced,
     /// Looking for pages and rows of dropped tables in the caches.
     pub forgetting: Paced,

@@ -117,10 +117,7 @@ impl Core {
 
     /// The oldest log position that some table needs, and that table.
     pub(crate) fn oldest_needed(&self) -> Option<(Lsn, Arc<Table>)> {
-        let began = self.shared.vfs.now();
-        let found = oldest(self.tables.read().values()).map(|(lsn, table)| (lsn, table.clone()));
-        self.upkeep.needs.worked(began, self.shared.vfs.now());
-        found
+        oldest(self.tables.read().values()).map(|(lsn, table)| (lsn, table.clone()))
     }
 
     /// Trims the log to the oldest record that is needed (K2).

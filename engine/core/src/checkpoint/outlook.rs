@@ -40,7 +40,9 @@ impl Core {
             self.target.press(&most);
             return None;
         }
+        let began = self.shared.vfs.now();
         let (oldest, tables) = self.needed();
+        self.upkeep.needs.worked(began, self.shared.vfs.now());
         let oldest = oldest.unwrap_or(now.lsn);
         self.target.press(&self.target.outlook(kept, oldest, &now, tables));
         let ages = self.target.ages(&now, tables, oldest.saturating_sub(kept));
@@ -50,15 +52,12 @@ impl Core {
     /// The oldest record with changes that are not in runs yet, and the number of tables that need
     /// log.
     fn needed(&self) -> (Option<Lsn>, u64) {
-        let began = self.shared.vfs.now();
         let oldest = self.clock.holds_log_from();
         let tables = self.tables.read();
         let needs = tables.values().filter_map(Holder::holds_log_from);
-        let needed = needs.fold((oldest, 0), |(oldest, n), lsn| {
+        needs.fold((oldest, 0), |(oldest, n), lsn| {
             (Some(oldest.map_or(lsn, |o: Lsn| o.min(lsn))), n + 1)
-        });
-        self.upkeep.needs.worked(began, self.shared.vfs.now());
-        needed
+        })
     }
 }
 
