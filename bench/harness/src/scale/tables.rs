@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use super::common::{header, line, measured, ratio, seconds, settings, Cost, Options};
+use super::common::{header, line, measured, ratio, seconds, settings, Cost, Options, Subject};
 use super::verdicts::Verdicts;
 use crate::engines::Engine;
 use crate::sample::sample;
@@ -17,11 +17,11 @@ const STEPS: [&str; 4] = ["CREATE, a row each", "reopen and read", "update each"
 /// The largest allowed ratio of a step's clock time to InnoDB's.
 const MOST: f64 = 0.7;
 
-/// What the server may grow by besides the cache. Its own caches of open tables are part of it.
+/// What an engine may take besides its cache. The server's own caches of open tables are not part of it: they are what
+/// the same tables in BLACKHOLE take.
 const MEMORY_BESIDES: u64 = 100 << 20;
 
 struct Measured {
-    engine: Engine,
     steps: Vec<Cost>,
     /// Highest resident memory after a step, less that before the first step.
     grown: u64,
@@ -34,22 +34,33 @@ pub fn run(
     verdicts: &mut Verdicts,
 ) -> Result<(), String> {
     let mut all = Vec::new();
+    let server = Server::start(site, "tables", &settings(options, plugins, &[], true))?;
+    let blackhole = Subject::Blackhole.sql_name();
+    let of_server = match server.has_engine(blackhole) {
+        true => measure(options, &server, blackhole)?.grown,
+        false => 0,
+    };
+    drop(server);
     for &engine in &options.engines {
         let lines = settings(options, plugins, &[engine], false);
         let server = Server::start(site, "tables", &lines)?;
         if server.has_engine(engine.sql_name()) {
-            all.push(measure(options, &server, engine)?);
+            all.push((engine, measure(options, &server, engine.sql_name())?));
         } else {
             println!("  {} skipped: the server has no such engine", engine.label());
         }
     }
-    header(&format!("{} tables", options.tables), all.iter().map(|m| m.engine.label().into()));
+    header(&format!("{} tables", options.tables), all.iter().map(|(e, _)| e.label().into()));
     for (i, step) in STEPS.iter().enumerate() {
-        line(step, all.iter().map(|m| seconds(m.steps[i].seconds)));
-        line("  CPU", all.iter().map(|m| seconds(m.steps[i].cpu_seconds)));
+        line(step, all.iter().map(|(_, m)| seconds(m.steps[i].seconds)));
+        line("  CPU", all.iter().map(|(_, m)| seconds(m.steps[i].cpu_seconds)));
     }
-    line("memory grew by", all.iter().map(|m| units::bytes(m.grown)));
-    let find = |e: Engine| all.iter().find(|m| m.engine == e);
+    line("memory grew by", all.iter().map(|(_, m)| units::bytes(m.grown)));
+    println!(
+        "  of that the server itself, by the same tables in BLACKHOLE: {}",
+        units::bytes(of_server)
+    );
+    let find = |e: Engine| all.iter().find(|(engine, _)| *engine == e).map(|(_, m)| m);
     let Some(frond) = find(Engine::Frond) else { return Ok(()) };
     if let Some(inno) = find(Engine::InnoDb) {
         for (i, step) in STEPS.iter().enumerate() {
@@ -61,19 +72,18 @@ pub fn run(
             );
         }
     }
-    let most = (options.cache + MEMORY_BESIDES) >> 20;
+    let most = (options.cache + MEMORY_BESIDES + of_server) >> 20;
     verdicts.at_most("tables: MiB of memory", (frond.grown >> 20) as f64, most as f64);
     Ok(())
 }
 
-fn measure(options: &Options, server: &Server, engine: Engine) -> Result<Measured, String> {
+fn measure(options: &Options, server: &Server, name: &str) -> Result<Measured, String> {
     server.sql("CREATE DATABASE many")?;
     let script = |statement: &dyn Fn(u32) -> String| {
         let mut out = String::from("USE many;\n");
         (0..options.tables).for_each(|i| out.push_str(&statement(i)));
         out
     };
-    let name = engine.sql_name();
     let scripts = [
         script(&|i| {
             format!(
@@ -87,7 +97,7 @@ fn measure(options: &Options, server: &Server, engine: Engine) -> Result<Measure
     ];
     let memory = || sample(server.pid()).map(|s| s.rss_bytes);
     let before = memory()?;
-    let mut out = Measured { engine, steps: Vec::new(), grown: 0 };
+    let mut out = Measured { steps: Vec::new(), grown: 0 };
     for script in &scripts {
         out.steps.push(measured(server, script)?);
         out.grown = out.grown.max(memory()?.saturating_sub(before));
