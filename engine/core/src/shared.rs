@@ -13,6 +13,7 @@ use parking_lot::Mutex;
 
 use crate::codecs::Codecs;
 use crate::options::Options;
+use crate::table::options::SharedOptions;
 use crate::table::readahead::Readahead;
 
 /// Handles that live as long as the database is open.
@@ -27,6 +28,7 @@ pub struct Shared {
     pub budget: Arc<Budget>,
     pub readahead: Readahead,
     pub codecs: Codecs,
+    pub tree_options: SharedOptions,
     /// Random number of this database, repeated in every file.
     pub database: u64,
     pub direct_io: bool,
@@ -59,6 +61,7 @@ impl Shared {
             indexes: IndexCache::new(budget.clone()),
             readahead: Readahead::new(budget.clone()),
             codecs: Codecs::default(),
+            tree_options: SharedOptions::default(),
             budget,
             database,
             direct_io: options.direct_io,

@@ -9,7 +9,7 @@
 //! checkpoint compares the book with a walk over its version.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use frond_base::{BlockId, NodeId};
 
@@ -46,6 +46,10 @@ pub(crate) struct Noted {
 }
 
 impl Noted {
+    fn is_empty(&self) -> bool {
+        self.packs.is_empty() && self.runs.is_empty()
+    }
+
     /// The trunk has a run that it did not have.
     pub fn run_added(&mut self, block: BlockId) {
         let before = self.runs.insert(block, RunChange::Added);
@@ -80,12 +84,17 @@ impl Noted {
 }
 
 /// See the module.
-#[derive(Default)]
 pub(crate) struct Book(Arc<Noted>);
+
+/// What the books of all trees say whose newest image is complete and has no packs.
+static NOTHING: LazyLock<Arc<Noted>> = LazyLock::new(Arc::default);
 
 impl Book {
     pub fn new(noted: Noted) -> Book {
-        Book(Arc::new(noted))
+        match noted.is_empty() {
+            true => Book(NOTHING.clone()),
+            false => Book(Arc::new(noted)),
+        }
     }
 
     /// Constant time; later changes are not in it.
@@ -141,6 +150,9 @@ impl Book {
                 }
                 (change, now) => assert_eq!(Some(*change), now, "block {block} came back (TBK2)"),
             }
+        }
+        if self.0.is_empty() {
+            self.0 = NOTHING.clone();
         }
     }
 }

@@ -19,6 +19,7 @@
 //! `cursor/dead.rs` is the reader's side. Tested here, in `tests/it/dead.rs`, and by the simulator.
 
 use std::sync::atomic::{fence, AtomicBool, Ordering};
+use std::sync::OnceLock;
 
 use frond_base::Seq;
 use parking_lot::Mutex;
@@ -56,7 +57,8 @@ struct Ranges {
 pub(crate) struct DeadRanges {
     /// Whether there is any range: most trees never have one.
     any: AtomicBool,
-    ranges: Mutex<Ranges>,
+    /// Made with the first range, and kept: its numbers are not given again.
+    ranges: OnceLock<Box<Mutex<Ranges>>>,
 }
 
 impl DeadRanges {
@@ -67,7 +69,7 @@ impl DeadRanges {
 
     /// The confirmed range around `key`, for a reader at `at`.
     pub fn around(&self, key: &[u8], at: Seq) -> Option<DeadRange> {
-        let ranges = self.ranges.lock();
+        let ranges = self.ranges.get()?.lock();
         let after = ranges.confirmed.partition_point(|r| *r.lo <= *key);
         let range = ranges.confirmed[..after].last()?;
         (*key < *range.hi && range.from <= at).then(|| range.clone())
@@ -76,7 +78,7 @@ impl DeadRanges {
     /// Announces a range; returns its number. The reader then reads the range again, and calls
     /// [`Self::confirm`] or [`Self::withdraw`].
     pub fn announce(&self, lo: &[u8], hi: &[u8]) -> u64 {
-        let mut ranges = self.ranges.lock();
+        let mut ranges = self.ranges.get_or_init(Box::default).lock();
         ranges.last += 1;
         let number = ranges.last;
         ranges.announced.push(Announced { number, lo: lo.into(), hi: hi.into() });
@@ -87,14 +89,16 @@ impl DeadRanges {
     }
 
     pub fn withdraw(&self, number: u64) {
-        let mut ranges = self.ranges.lock();
+        let Some(ranges) = self.ranges.get() else { return };
+        let mut ranges = ranges.lock();
         ranges.announced.retain(|a| a.number != number);
         self.note_any(&ranges);
     }
 
     /// The range has no row for snapshots at or after `from`; nothing happens if a put came meanwhile.
     pub fn confirm(&self, number: u64, from: Seq) {
-        let mut ranges = self.ranges.lock();
+        let Some(ranges) = self.ranges.get() else { return };
+        let mut ranges = ranges.lock();
         let Some(at) = ranges.announced.iter().position(|a| a.number == number) else { return };
         let Announced { lo, hi, .. } = ranges.announced.swap_remove(at);
         ranges.confirmed.retain(|r| r.hi <= lo || r.lo >= hi);
@@ -117,19 +121,23 @@ impl DeadRanges {
     pub fn note_puts(&self, first: &[u8], last: &[u8]) {
         fence(Ordering::SeqCst);
         if self.any.load(Ordering::SeqCst) {
-            let mut ranges = self.ranges.lock();
-            ranges.confirmed.retain(|r| *r.hi <= *first || *r.lo > *last);
-            ranges.announced.retain(|a| *a.hi <= *first || *a.lo > *last);
-            self.note_any(&ranges);
+            self.retain(|lo, hi| *hi <= *first || *lo > *last);
         }
     }
 
     /// Removes all ranges: rows came in without [`Self::note_puts`].
     pub fn clear(&self) {
         fence(Ordering::SeqCst);
-        let mut ranges = self.ranges.lock();
-        ranges.confirmed.clear();
-        ranges.announced.clear();
+        if self.any.load(Ordering::SeqCst) {
+            self.retain(|_, _| false);
+        }
+    }
+
+    fn retain(&self, keep: impl Fn(&[u8], &[u8]) -> bool) {
+        let Some(ranges) = self.ranges.get() else { return };
+        let mut ranges = ranges.lock();
+        ranges.confirmed.retain(|r| keep(&r.lo, &r.hi));
+        ranges.announced.retain(|a| keep(&a.lo, &a.hi));
         self.note_any(&ranges);
     }
 
@@ -188,7 +196,7 @@ mod tests {
         add(&ranges, b"c", b"f", 1);
         add(&ranges, b"m", b"p", 2);
         add(&ranges, b"e", b"m", 3);
-        let list = |r: &DeadRanges| r.ranges.lock().confirmed.clone();
+        let list = |r: &DeadRanges| r.ranges.get().unwrap().lock().confirmed.clone();
         let seqs = |r: &DeadRanges| list(r).iter().map(|r| r.from).collect::<Vec<_>>();
         assert_eq!(seqs(&ranges), [3, 2]);
         add(&ranges, b"a", b"z", 4);
@@ -207,6 +215,6 @@ mod tests {
         }
         assert!(ranges.around(&[b'z', MOST as u8], SEQ_MAX).is_some());
         assert!(ranges.around(b"z\0", SEQ_MAX).is_none());
-        assert_eq!(ranges.ranges.lock().confirmed.len(), MOST);
+        assert_eq!(ranges.ranges.get().unwrap().lock().confirmed.len(), MOST);
     }
 }

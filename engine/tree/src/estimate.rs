@@ -35,7 +35,7 @@ impl Tree {
         held.subtree(&view.trunk.root, &Range::all(), &range);
         let bounds = (lo.map_or(Bound::Unbounded, Bound::Included), hi);
         let upper = bounds.1.map_or(Bound::Unbounded, Bound::Excluded);
-        let mut buffered = view.active.buffer.weight(bounds.0, upper).entries;
+        let mut buffered = view.active.weight(bounds.0, upper).entries;
         for item in &view.frozen {
             match &item.content {
                 Content::Buffer(buffer) => buffered += buffer.weight(bounds.0, upper).entries,
@@ -54,7 +54,7 @@ impl Tree {
         let view = self.inner.view.load();
         let mut marks = Marks::default();
         let mut attached: Vec<&Slice> = Vec::new();
-        marks.buffer(&view.active.buffer);
+        marks.buffer(&view.active);
         for item in &view.frozen {
             match &item.content {
                 Content::Buffer(buffer) => marks.buffer(buffer),

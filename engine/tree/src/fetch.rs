@@ -1,6 +1,6 @@
 //! Prefetching what a write needs of several trees.
 //!
-//! From a tree's handle to the end of the list that takes an entry, six pointers follow each other. Why they are read for several
+//! From a tree's handle to the end of the list that takes an entry, five pointers follow each other. Why they are read for several
 //! trees at once: `engine/buffer/src/write_buffer/fetch.rs`, which does the second half.
 
 use std::hint::black_box;
@@ -22,7 +22,7 @@ impl Tree {
         let views = || views.iter().flatten();
         black_box(views().fold(0, |sum, view| sum ^ view.taken_in));
         black_box(views().fold(0, |sum, view| sum ^ view.active.fetch()));
-        let mut buffers = views().map(|view| &*view.active.buffer);
+        let mut buffers = views().map(|view| &**view.active);
         WriteBuffer::fetch::<N>(std::array::from_fn(|_| buffers.next()));
     }
 

@@ -5,17 +5,18 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use frond_base::{EntryRef, EntrySource, Result};
-use frond_buffer::{FrozenScan, WriteBuffer};
+use frond_buffer::FrozenScan;
 use frond_run::{Access, MergeInput, RunScan};
 
 use crate::renewal::{Renewal, Renewing};
 use crate::slice::{scale, Range, Slice};
 use crate::store::RunStore;
+use crate::view::Active;
 
 /// A source that a job reads.
 #[derive(Clone)]
 pub(crate) enum Source {
-    Buffer(Arc<WriteBuffer>),
+    Buffer(Arc<Active>),
     Slice(Slice),
 }
 
@@ -69,7 +70,7 @@ impl Source {
 
 /// What a job reads of one source; not open yet.
 pub(crate) enum Input {
-    Buffer(Arc<WriteBuffer>, Vec<Range>),
+    Buffer(Arc<Active>, Vec<Range>),
     /// Ascending, not overlapping.
     Slices(Vec<Slice>),
 }
@@ -116,14 +117,14 @@ pub(crate) fn chain(
 
 /// The entries of a frozen buffer in some ranges, read in place.
 struct BufferParts {
-    buffer: Arc<WriteBuffer>,
+    buffer: Arc<Active>,
     ranges: VecDeque<Range>,
     /// Valid, or there is nothing left.
     current: Option<FrozenScan>,
 }
 
 impl BufferParts {
-    fn new(buffer: Arc<WriteBuffer>, ranges: &[Range]) -> BufferParts {
+    fn new(buffer: Arc<Active>, ranges: &[Range]) -> BufferParts {
         let ranges = ranges.iter().cloned().collect();
         let mut parts = BufferParts { buffer, ranges, current: None };
         parts.open_next();

@@ -14,7 +14,7 @@
 //! - changing them: `draft`, `shape`, `edit`, `difference`, `build` (indexes that are being built);
 //! - their bytes: `format`, `raw`, `load`; storing what changed of them: `book`, `place`, `stored_format`, `version`,
 //!   `load_packs`;
-//! - background work: `triggers`, `plan`, `job`, `push`, `merge`, `rewrite`, `renewal`, `old_values`, `input`;
+//! - background work: `triggers`, `plan`, `state`, `job`, `push`, `merge`, `rewrite`, `renewal`, `old_values`, `input`;
 //! - reading: `read`, `fetch` (prefetching for writes), `cursor`, `bounds`, `source`, `dead_ranges`, `rows`, `row_cache`, `estimate`;
 //! - a transaction's own runs: `private`;
 //! - checks and figures: `check`, `audit`, `stats`, `counters`;
@@ -63,6 +63,7 @@ mod rows;
 mod shape;
 mod slice;
 mod source;
+mod state;
 mod stats;
 mod store;
 mod stored_format;

@@ -199,13 +199,14 @@ impl TreeLoader {
     /// The tree, after all its metadata were checked. `readers` as for [`Tree::new`].
     pub fn finish(
         mut self,
-        options: TreeOptions,
+        options: impl Into<Arc<TreeOptions>>,
         store: Arc<dyn RunStore>,
         log: Arc<dyn EditLog>,
         readers: Arc<dyn Readers>,
         file: &str,
     ) -> Result<Tree> {
         let id = self.id;
+        let options = options.into();
         let trunk = self.assemble(&store, &options);
         let trunk = trunk.and_then(|t| check::structure(&t).map(|()| t));
         let trunk = trunk.map_err(|what| Error::corruption(file, format!("tree {id}: {what}")))?;

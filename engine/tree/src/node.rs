@@ -128,6 +128,14 @@ impl Node {
     }
 }
 
+/// As `Vec::insert`, which takes memory for four at first; most leaves of small trees have one.
+fn insert(slices: &mut Vec<Slice>, at: usize, slice: Slice) {
+    if slices.capacity() == 0 {
+        slices.reserve_exact(1);
+    }
+    slices.insert(at, slice);
+}
+
 impl Leaf {
     pub fn is_empty(&self) -> bool {
         self.base.is_empty() && self.deltas.is_empty()
@@ -152,9 +160,9 @@ impl Leaf {
             && self.base.get(at).is_none_or(|s| slice.before(s))
             && !self.deltas.iter().any(|d| d.overlaps(&slice));
         if free {
-            self.base.insert(at, slice);
+            insert(&mut self.base, at, slice);
         } else {
-            self.deltas.insert(0, slice);
+            insert(&mut self.deltas, 0, slice);
         }
     }
 

@@ -3,7 +3,7 @@
 use frond_run::{Compression, RunFormat};
 
 /// The formats of runs that are written from now on. A tree mixes runs of any formats.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Formats {
     /// Runs of inner nodes and delta runs of leaves, which are soon rewritten.
     pub upper: RunFormat,
@@ -22,7 +22,7 @@ impl Formats {
 
 /// Sizes are stored (encoded) bytes unless said otherwise. The defaults suit a server; tests use
 /// tiny numbers so that every shape occurs.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TreeOptions {
     /// Those that a tree begins with (`Tree::set_pages`).
     pub formats: Formats,

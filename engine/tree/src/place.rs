@@ -23,27 +23,29 @@ pub(crate) struct StoredCell(Mutex<Stored>);
 
 #[derive(Default)]
 struct Stored {
-    place: Option<Place>,
+    /// Nodes of small trees, and nodes that were just written, have none.
+    place: Option<Box<Place>>,
     /// The current trunk does not have the node any more.
     is_gone: bool,
 }
 
 impl StoredCell {
     pub fn get(&self) -> Option<Place> {
-        self.0.lock().place
+        self.0.lock().place.as_deref().copied()
     }
 
     /// Returns the place before, and whether the node has left the trunk.
     pub fn set(&self, place: Option<Place>) -> (Option<Place>, bool) {
         let mut stored = self.0.lock();
-        (std::mem::replace(&mut stored.place, place), stored.is_gone)
+        let before = std::mem::replace(&mut stored.place, place.map(Box::new));
+        (before.map(|place| *place), stored.is_gone)
     }
 
     /// The node leaves the trunk; returns its place.
     pub fn leave(&self) -> Option<Place> {
         let mut stored = self.0.lock();
         stored.is_gone = true;
-        stored.place
+        stored.place.as_deref().copied()
     }
 }
 

@@ -3,7 +3,8 @@
 use frond_base::{Error, NodeId};
 
 use crate::slice::Key;
-use crate::tree::{State, Tree};
+use crate::state::State;
+use crate::tree::Tree;
 use crate::view::Content;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -28,7 +28,8 @@ use crate::plan::{Plan, Step};
 use crate::rewrite::Rewrite;
 use crate::row_cache::Telling;
 use crate::slice::{Key, Range, Slice};
-use crate::tree::{State, TreeInner};
+use crate::state::State;
+use crate::tree::TreeInner;
 use crate::triggers::Needs;
 use crate::view::{Content, Frozen, View};
 

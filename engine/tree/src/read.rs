@@ -82,7 +82,7 @@ fn ends(view: &View, last: bool, mut consider: impl FnMut(&[u8])) {
     let trunk = &view.trunk;
     let of_trunk = if last { trunk.last_key() } else { trunk.first_key() };
     of_trunk.into_iter().for_each(&mut consider);
-    view.active.buffer.ends(|a, b| consider(if last { b } else { a }));
+    view.active.ends(|a, b| consider(if last { b } else { a }));
     for item in &view.frozen {
         match &item.content {
             Content::Buffer(buffer) => buffer.ends(|a, b| consider(if last { b } else { a })),
@@ -103,7 +103,7 @@ impl TreeInner {
     /// The newest version with `seq <= at`; its value is appended to `value`.
     fn lookup(&self, key: &[u8], at: Seq, mut value: Option<&mut Vec<u8>>) -> Result<Found> {
         let view = self.view.load();
-        if let Some(found) = buffered(&view.active.buffer, key, at, &mut value) {
+        if let Some(found) = buffered(&view.active, key, at, &mut value) {
             return Ok(Some(found));
         }
         for item in &view.frozen {

@@ -32,14 +32,21 @@ pub(crate) struct Renewal {
 }
 
 /// The renewal in force, and earlier ones that rewrites under way may still use.
+#[derive(Default)]
 pub(crate) struct Renewals {
-    now: Mutex<(Arc<Renewal>, Vec<Arc<Renewal>>)>,
+    /// Made when the first job asks: many trees have none for a long time.
+    used: Mutex<Option<Box<Used>>>,
 }
 
-impl Default for Renewals {
-    fn default() -> Renewals {
+struct Used {
+    now: Arc<Renewal>,
+    earlier: Vec<Arc<Renewal>>,
+}
+
+impl Default for Used {
+    fn default() -> Used {
         let none = Renewal { renew: None, below: AtomicU64::new(0) };
-        Renewals { now: Mutex::new((Arc::new(none), Vec::new())) }
+        Used { now: Arc::new(none), earlier: Vec::new() }
     }
 }
 
@@ -72,8 +79,8 @@ impl Renewals {
     /// The renewal in force. A job keeps it for as long as it writes. All blocks so far are below
     /// `blocks_end()`.
     pub fn current(&self, blocks_end: impl FnOnce() -> BlockId) -> Arc<Renewal> {
-        let mut all = self.now.lock();
-        let (now, earlier) = &mut *all;
+        let mut used = self.used.lock();
+        let Used { now, earlier } = &mut **used.get_or_insert_default();
         if now.limit().is_none() {
             earlier.retain(|old| Arc::strong_count(old) > 1);
             if earlier.is_empty() {
@@ -86,9 +93,10 @@ impl Renewals {
     /// Values in blocks below `below` may be old; `None`: all that are there.
     pub fn replace(&self, renew: Arc<dyn Renew>, below: Option<BlockId>) {
         let below = AtomicU64::new(below.unwrap_or(BlockId::MAX));
-        let mut all = self.now.lock();
-        let before = std::mem::replace(&mut all.0, Arc::new(Renewal { renew: Some(renew), below }));
-        all.1.push(before);
+        let mut used = self.used.lock();
+        let Used { now, earlier } = &mut **used.get_or_insert_default();
+        let new = Arc::new(Renewal { renew: Some(renew), below });
+        earlier.push(std::mem::replace(now, new));
     }
 }
 

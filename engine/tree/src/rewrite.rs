@@ -108,7 +108,7 @@ impl Rewrite {
 impl TreeInner {
     /// The formats of runs that are begun now.
     pub fn formats(&self) -> Formats {
-        *self.formats.lock()
+        self.formats.lock().as_deref().copied().unwrap_or(self.options.formats)
     }
 }
 
@@ -117,7 +117,9 @@ impl Tree {
     /// the size of a page from the run's fences, and its compression from the page.
     pub fn set_pages(&self, page_bytes: u32, compression: Compression) {
         let mut formats = self.inner.formats.lock();
-        *formats = formats.with_pages(page_bytes, compression);
+        let now = formats.as_deref().copied().unwrap_or(self.inner.options.formats);
+        let new = now.with_pages(page_bytes, compression);
+        *formats = (new != self.inner.options.formats).then(|| Box::new(new));
     }
 }
 

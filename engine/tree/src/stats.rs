@@ -151,7 +151,7 @@ fn buffered(view: &View) -> (u64, u64) {
         Content::Buffer(buffer) => Some(buffer),
         Content::Runs(_) => None,
     });
-    let all = frozen.chain([&view.active.buffer]);
+    let all = frozen.chain([&view.active]);
     all.fold((0, 0), |(entries, bytes), b| (entries + b.entries(), bytes + b.bytes()))
 }
 

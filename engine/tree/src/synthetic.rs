@@ -129,7 +129,7 @@ pub fn tree(leaves: u64, fanout: usize) -> Tree {
     let mut noted = Noted::default();
     trunk.each_slice(&mut |s| noted.run_added(s.run.block()));
     let (log, readers) = (MemLog::new(), Arc::new(AllReaders));
-    Tree::with_trunk(id, options(fanout), store, log, readers, trunk, noted)
+    Tree::with_trunk(id, options(fanout).into(), store, log, readers, trunk, noted)
 }
 
 fn options(fanout: usize) -> TreeOptions {

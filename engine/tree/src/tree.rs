@@ -15,12 +15,12 @@
 //! Not here: files (`RunStore`), the log (`EditLog`), threads (the engine steps the jobs),
 //! snapshots and locks. Tested in `tests/`.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicU8, Ordering};
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use frond_base::{BlockId, EntryKind, EntryRef, Error, Lsn, NodeId, Readers, Result, TreeId};
+use frond_base::{BlockId, EntryKind, EntryRef, Lsn, NodeId, Readers, Result, TreeId};
 use frond_run::RunMeta;
 use parking_lot::Mutex;
 
@@ -35,9 +35,10 @@ use crate::options::{Formats, TreeOptions};
 use crate::renewal::Renewals;
 use crate::rows::Rows;
 use crate::slice::{Key, Range, Slice};
+use crate::state::{State, StateMutex};
 use crate::store::{EditLog, RunStore, TrunkRun};
 use crate::totals::Totals;
-use crate::triggers::{self, Need, Needs};
+use crate::triggers::{self, Need};
 use crate::trunk::Trunk;
 use crate::view::{Active, Content, Frozen, View};
 
@@ -52,15 +53,16 @@ pub struct Tree {
 
 pub(crate) struct TreeInner {
     pub id: TreeId,
-    pub options: TreeOptions,
-    pub formats: Mutex<Formats>,
+    pub options: Arc<TreeOptions>,
+    /// `None`: those of the options.
+    pub formats: Mutex<Option<Box<Formats>>>,
     pub store: Arc<dyn RunStore>,
     log: Arc<dyn EditLog>,
     readers: Arc<dyn Readers>,
     pub view: ArcSwap<View>,
     view_lock: Mutex<()>,
     pub install: Mutex<Refs>,
-    pub state: Mutex<State>,
+    pub state: StateMutex,
     /// The packs that the newest durable image names.
     pub packs: Mutex<BTreeSet<BlockId>>,
     /// What the newest durable image does not have; the view lock orders it with views.
@@ -84,19 +86,6 @@ pub(crate) struct TreeInner {
     pub storing: AtomicBool,
 }
 
-/// State of jobs.
-#[derive(Default)]
-pub(crate) struct State {
-    pub busy: HashSet<NodeId>,
-    pub freezing: bool,
-    /// The oldest frozen item is in the trunk below this key.
-    pub flushed_to: Option<Key>,
-    pub merges: Needs,
-    pub flushes: Needs,
-    /// The error of the latest job that met damaged pages.
-    pub damage: Option<Error>,
-}
-
 /// A checkpoint image of a tree's metadata.
 #[derive(Clone, Debug)]
 pub struct Image {
@@ -107,20 +96,21 @@ pub struct Image {
 
 impl Tree {
     /// An empty tree. Its write buffers drop versions that none of `readers` needs: a reader holds
-    /// one of their snapshots while it reads, or reads at `SEQ_MAX`.
+    /// one of their snapshots while it reads, or reads at `SEQ_MAX`. Trees may share `options`.
     pub fn new(
         id: TreeId,
-        options: TreeOptions,
+        options: impl Into<Arc<TreeOptions>>,
         store: Arc<dyn RunStore>,
         log: Arc<dyn EditLog>,
         readers: Arc<dyn Readers>,
     ) -> Tree {
-        Tree::with_trunk(id, options, store, log, readers, Trunk::empty(), Noted::default())
+        let (options, trunk) = (options.into(), Trunk::empty());
+        Tree::with_trunk(id, options, store, log, readers, trunk, Noted::default())
     }
 
     pub(crate) fn with_trunk(
         id: TreeId,
-        options: TreeOptions,
+        options: Arc<TreeOptions>,
         store: Arc<dyn RunStore>,
         log: Arc<dyn EditLog>,
         readers: Arc<dyn Readers>,
@@ -136,15 +126,15 @@ impl Tree {
         let rows = Rows::new(&*store);
         let inner = TreeInner {
             id,
-            formats: Mutex::new(options.formats),
             options,
+            formats: Mutex::default(),
             store,
             log,
             readers,
             view: ArcSwap::from_pointee(view),
             view_lock: Mutex::new(()),
             install: Mutex::new(refs),
-            state: Mutex::default(),
+            state: StateMutex::default(),
             packs: Mutex::new(packs),
             book: Mutex::new(Book::new(noted)),
             hot: Mutex::default(),
@@ -193,11 +183,11 @@ impl Tree {
                 puts = Some((puts.map_or(e.key, |(first, _)| first), e.key));
             }
         });
-        view.active.buffer.insert_batch(noting);
+        view.active.insert_batch(noting);
         if let Some((first, last)) = puts {
             self.inner.dead_ranges.note_puts(first, last);
         }
-        view.active.buffer.bytes()
+        view.active.bytes()
     }
 
     /// The active buffer becomes a frozen item and an empty one takes its place. Constant time. The
@@ -246,10 +236,10 @@ impl Tree {
         let view = self.inner.view.load();
         // Does not count the memory of an empty buffer, because no flush can free it: thousands of
         // idle trees would stop writers for ever.
-        if view.active.buffer.is_empty() {
+        if view.active.is_empty() {
             return 0;
         }
-        view.active.buffer.bytes()
+        view.active.bytes()
     }
 
     /// Memory of frozen items that wait to be flushed.
@@ -326,7 +316,7 @@ impl TreeInner {
         assert!(newest <= boundary, "boundary {boundary} after {newest}: out of order (VW1)");
         self.wants_freeze.store(false, Ordering::Relaxed);
         self.buffer_dead.store(0, Ordering::Relaxed);
-        if view.active.buffer.is_empty() {
+        if view.active.is_empty() {
             if view.active.first_lsn() != Lsn::MAX {
                 // A log may have a batch without entries. It must not keep the log from being
                 // trimmed.
@@ -337,9 +327,9 @@ impl TreeInner {
         }
         let first = view.active.first_lsn();
         assert!(first < boundary, "a record at {first} is frozen with boundary {boundary} (VW1)");
-        view.active.buffer.freeze();
+        view.active.freeze();
         let item = Frozen {
-            content: Content::Buffer(view.active.buffer.clone()),
+            content: Content::Buffer(view.active.clone()),
             boundary,
             first_lsn: first,
             totals: Totals::default(),

@@ -5,6 +5,7 @@
 //! same while a frozen item is being flushed. The item stays in the view until its last part is in
 //! the trunk, so every view has its entries in the item, in the trunk, or in both.
 
+use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
@@ -25,15 +26,15 @@ pub(crate) struct View {
     pub taken_in: u64,
 }
 
-/// The buffer that takes writes.
+/// The buffer that takes writes, or that took them before it was frozen.
 pub(crate) struct Active {
-    pub buffer: Arc<WriteBuffer>,
+    buffer: WriteBuffer,
     first_lsn: AtomicU64,
 }
 
 impl Active {
     pub fn new(readers: &Arc<dyn Readers>) -> Active {
-        let buffer = Arc::new(WriteBuffer::read_by(readers.clone()));
+        let buffer = WriteBuffer::read_by(readers.clone());
         Active { buffer, first_lsn: AtomicU64::new(Lsn::MAX) }
     }
 
@@ -53,6 +54,15 @@ impl Active {
     }
 }
 
+impl Deref for Active {
+    type Target = WriteBuffer;
+
+    #[inline]
+    fn deref(&self) -> &WriteBuffer {
+        &self.buffer
+    }
+}
+
 /// A frozen item, which waits to be flushed.
 pub(crate) struct Frozen {
     pub content: Content,
@@ -65,7 +75,7 @@ pub(crate) struct Frozen {
 }
 
 pub(crate) enum Content {
-    Buffer(Arc<WriteBuffer>),
+    Buffer(Arc<Active>),
     /// Runs built elsewhere: lists, newest first, each ascending and not overlapping.
     Runs(Vec<Arc<[Slice]>>),
 }

@@ -19,6 +19,8 @@ const LONG: usize = 8 << 10;
 const LOOKS: usize = 16;
 /// Entries of a block: before each block the newest sequence so far is noted.
 const BLOCK: usize = 16;
+/// Entries that a backlog first has room for.
+const FEW: usize = 2;
 /// A part is at least this many times as large as the next one.
 const GROWTH: usize = 8;
 
@@ -95,11 +97,21 @@ impl Backlog {
     #[inline]
     fn add(&mut self, head: u64, seq: Seq, place: u32) {
         if self.heads.len().is_multiple_of(BLOCK) {
-            self.newest_before.push(self.newest);
+            self.begin_block();
         }
         self.newest = self.newest.max(seq);
         self.places.push(place);
         self.heads.push(head);
+    }
+
+    fn begin_block(&mut self) {
+        if self.heads.capacity() == 0 {
+            // Most buffers of a large schema have an entry or two, and a list would begin with room for four.
+            self.heads.reserve_exact(FEW);
+            self.places.reserve_exact(FEW);
+            self.newest_before.reserve_exact(1);
+        }
+        self.newest_before.push(self.newest);
     }
 
     /// Number of unsorted entries: those that are in no part.

@@ -5,6 +5,7 @@
 //! frozen buffer may keep a base.
 
 use std::ops::Bound;
+use std::sync::{Arc, LazyLock};
 
 use frond_base::{EntryRef, Seq};
 
@@ -34,14 +35,26 @@ pub(crate) struct Base {
     apart: usize,
 }
 
+/// The base of every shelf that has no entry in order yet.
+static NONE: LazyLock<Arc<Base>> = LazyLock::new(Arc::default);
+
 impl Base {
+    /// A base without entries, which all buffers share.
+    pub fn none() -> Arc<Base> {
+        NONE.clone()
+    }
+
     /// A backlog in order, its records copied in that order, and seen through `head_prefix`.
     pub fn gather(mut part: Part, arena: &Arena, head_prefix: HeadPrefix) -> Base {
         let records = Records::gather(&mut part.places, arena);
         Base { part, records, head_prefix, dead: 0, apart: 0 }
     }
 
+    /// Bytes allocated; 0 of the shared one.
     pub fn memory(&self) -> usize {
+        if std::ptr::eq(self, &**NONE) {
+            return 0;
+        }
         self.part.memory() + self.records.memory() + std::mem::size_of::<Base>()
     }
 

@@ -16,29 +16,42 @@ pub(crate) struct Ends {
 }
 
 /// Keys up to this length are in the buffer itself. A commit may ask thousands of buffers, which are in no cache of the processor.
-const SHORT: usize = 24;
+const SHORT: usize = 22;
 
-#[derive(Default)]
-struct EndKey {
-    len: usize,
-    short: [u8; SHORT],
-    /// The key, if it is not short.
-    long: Vec<u8>,
+enum EndKey {
+    Short(u8, [u8; SHORT]),
+    Long(Box<[u8]>),
+}
+
+impl Default for EndKey {
+    fn default() -> EndKey {
+        EndKey::Short(0, [0; SHORT])
+    }
 }
 
 impl EndKey {
     #[inline]
     fn get(&self) -> &[u8] {
-        self.short.get(..self.len).unwrap_or(&self.long)
+        match self {
+            EndKey::Short(len, key) => &key[..usize::from(*len)],
+            EndKey::Long(key) => key,
+        }
+    }
+
+    #[inline]
+    fn is_empty(&self) -> bool {
+        matches!(self, EndKey::Short(0, _))
     }
 
     fn set(&mut self, key: &[u8]) {
-        self.len = key.len();
-        self.long.clear();
-        match self.short.get_mut(..key.len()) {
-            Some(short) => short.copy_from_slice(key),
-            None => self.long.extend_from_slice(key),
-        }
+        let mut short = [0; SHORT];
+        *self = match short.get_mut(..key.len()) {
+            Some(front) => {
+                front.copy_from_slice(key);
+                EndKey::Short(key.len() as u8, short)
+            }
+            None => EndKey::Long(key.into()),
+        };
     }
 }
 
@@ -47,7 +60,7 @@ impl Ends {
     #[inline]
     pub fn note(&self, first: &[u8], last: &[u8]) {
         let known = self.keys.read();
-        let before = *first < *known.0.get() || known.0.len == 0;
+        let before = *first < *known.0.get() || known.0.is_empty();
         let beyond = *last > *known.1.get();
         drop(known);
         if before || beyond {
@@ -57,7 +70,7 @@ impl Ends {
 
     fn move_to(&self, first: &[u8], last: &[u8]) {
         let mut known = self.keys.write();
-        if *first < *known.0.get() || known.0.len == 0 {
+        if *first < *known.0.get() || known.0.is_empty() {
             known.0.set(first);
         }
         if *last > *known.1.get() {
@@ -75,7 +88,7 @@ impl Ends {
     #[inline]
     pub fn read(&self, read: impl FnOnce(&[u8], &[u8])) {
         let known = self.keys.read();
-        if known.1.len > 0 {
+        if !known.1.is_empty() {
             read(known.0.get(), known.1.get());
         }
     }

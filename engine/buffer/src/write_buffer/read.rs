@@ -70,8 +70,8 @@ impl WriteBuffer {
         let mut at: Option<Fence> = None;
         loop {
             let (key, seq) = at.as_ref().map_or((key, seq), |f| (&*f.key, f.seq));
-            let directory = self.is_divided().then(|| self.directory());
-            let latch = match &directory {
+            let directory = self.directory();
+            let latch = match directory.get() {
                 None => self.leftmost(),
                 Some(d) => &d.shelves[d.router.route(key, seq)],
             };
@@ -100,16 +100,19 @@ impl WriteBuffer {
         let mut below: Option<Fence> = None;
         loop {
             let directory = self.directory();
+            let directory = directory.get();
+            let route = |key, seq| directory.map_or(0, |d| d.router.route(key, seq));
             let no = match (&below, from) {
                 // The shelf that ends at the fence: one before the shelf that begins there.
-                (Some(f), _) => match directory.router.route(&f.key, f.seq).checked_sub(1) {
+                (Some(f), _) => match route(&f.key, f.seq).checked_sub(1) {
                     Some(no) => no,
                     None => return,
                 },
-                (None, Some((key, seq))) => directory.router.route(key, seq),
-                (None, None) => directory.shelves.len() - 1,
+                (None, Some((key, seq))) => route(key, seq),
+                (None, None) => directory.map_or(0, |d| d.shelves.len() - 1),
             };
-            let shelf = self.read_indexed(&directory.shelves[no], unsorted);
+            let latch = directory.map_or(self.leftmost(), |d| &d.shelves[no]);
+            let shelf = self.read_indexed(latch, unsorted);
             let current = match (&below, from) {
                 (Some(f), _) => shelf.span().hi() == Some(f),
                 (None, Some((key, seq))) => shelf.span().reaches(key, seq),
@@ -120,7 +123,7 @@ impl WriteBuffer {
             }
             let goes_on = read(&shelf);
             below = Some(shelf.span().lo().clone());
-            self.leave(&directory.shelves[no], shelf);
+            self.leave(latch, shelf);
             if !goes_on {
                 return;
             }
@@ -220,7 +223,7 @@ impl WriteBuffer {
     /// stands: itself and those behind it in its list. The numbers add up to all entries of a
     /// buffer that does not change.
     pub fn sample(&self, most: usize, f: &mut dyn FnMut(&[u8], u64)) {
-        let directory = self.directory();
+        let directory = self.whole_directory();
         let entries: usize = directory.shelves.iter().map(|s| s.read().entries()).sum();
         let step = entries.div_ceil(most.max(1)).max(1);
         directory.shelves.iter().for_each(|shelf| shelf.read().sample(step, f));

@@ -33,8 +33,9 @@ const LARGE: usize = MOST_BYTES / 2;
 /// Bytes of a record beyond its key and value, at most.
 const HEADER: usize = 16;
 const FEWEST_BYTES: usize = 4096;
-/// The first segment of an arena starts with this many.
-const FIRST_BYTES: usize = 256;
+/// The first segment of an arena starts with this many: with hundreds of thousands of trees, most buffers have a record
+/// or two.
+const FIRST_BYTES: usize = 32;
 /// Records that are prefetched together, and which byte of each is read besides the first.
 const AHEAD: usize = 32;
 const FETCHED: usize = 32;

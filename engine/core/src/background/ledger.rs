@@ -56,8 +56,33 @@ struct State {
 
 struct Entry {
     table: Arc<Table>,
-    has: Sums,
+    /// Bytes of the active buffer, which are all that most trees have.
+    active: u64,
+    work: Option<Box<Work>>,
+}
+
+struct Work {
+    frozen: u64,
+    debt: u64,
     offer: Option<Offer>,
+}
+
+impl Entry {
+    fn new(table: Arc<Table>, has: Sums, offer: Option<Offer>) -> Entry {
+        let Sums { active, frozen, debt } = has;
+        let works = frozen > 0 || debt > 0 || offer.is_some();
+        let work = works.then(|| Box::new(Work { frozen, debt, offer }));
+        Entry { table, active, work }
+    }
+
+    fn has(&self) -> Sums {
+        let (frozen, debt) = self.work.as_ref().map_or((0, 0), |work| (work.frozen, work.debt));
+        Sums { active: self.active, frozen, debt }
+    }
+
+    fn offer(&self) -> Option<Offer> {
+        self.work.as_ref()?.offer
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -94,11 +119,12 @@ impl State {
         if let Some(offer) = offer {
             self.order_of(offer).insert((Reverse(offer.urgency), tree));
         }
-        self.entries.insert(tree, Entry { table: table.clone(), has, offer });
+        self.entries.insert(tree, Entry::new(table.clone(), has, offer));
     }
 
     fn remove(&mut self, tree: TreeId) {
-        let Some(Entry { has, offer, .. }) = self.entries.remove(&tree) else { return };
+        let Some(entry) = self.entries.remove(&tree) else { return };
+        let (has, offer) = (entry.has(), entry.offer());
         let Sums { active, frozen, .. } = self.sums;
         assert!(active >= has.active && frozen >= has.frozen, "less than an entry has (LG1)");
         (self.sums.active, self.sums.frozen) = (active - has.active, frozen - has.frozen);
@@ -182,7 +208,7 @@ impl Ledger {
             return;
         }
         let (mut has, offer) =
-            state.entries.get(&tree.id()).map_or_else(Default::default, |e| (e.has, e.offer));
+            state.entries.get(&tree.id()).map_or_else(Default::default, |e| (e.has(), e.offer()));
         has.active = tree.active_bytes();
         state.set(table, tree.id(), has, offer);
         table.set_noted(tree.id().index, has.active);
@@ -197,7 +223,7 @@ impl Ledger {
         let state = self.state.lock();
         let (_, tree) = state.by_size.first()?;
         let entry = &state.entries[tree];
-        Some((entry.table.tree(tree.index).clone(), entry.has.active))
+        Some((entry.table.tree(tree.index).clone(), entry.active))
     }
 
     /// The most urgent work of all trees that are not held. Work that frees memory comes first
@@ -210,8 +236,8 @@ impl Ledger {
         let mut state = self.state.lock();
         loop {
             let id = state.most_urgent(memory_short, held)?;
-            let Entry { table, offer, .. } = &state.entries[&id];
-            let (table, noted) = (table.clone(), *offer);
+            let entry = &state.entries[&id];
+            let (table, noted) = (entry.table.clone(), entry.offer());
             let tree = table.tree(id.index).clone();
             match state.look(&table, &tree) {
                 Some(plan) if noted.is_none_or(|o| o.urgency <= plan.urgency) => {

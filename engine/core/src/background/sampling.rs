@@ -85,7 +85,8 @@ impl Core {
         let sort = Arc::new(PlainSortKeys);
         // Splitting keys into parts needs no collation and reads no row.
         let codec = RowCodec::bind(&def.name, schema.clone(), layout, History::default(), sort)?;
-        let mut found = KeyStatistics { rows: then.rows, indexes: Vec::new() };
+        let indexes = Vec::with_capacity(schema.indexes.len());
+        let mut found = KeyStatistics { rows: then.rows, indexes };
         for (n, index) in schema.indexes.iter().enumerate() {
             if self.queue.stopping() {
                 return Ok(());
@@ -123,7 +124,7 @@ impl Core {
         let mut writes = WriteSet::new();
         writes.put(system.tree(0).id(), &statistics_key(table.id()), &current.encode());
         let end = self.commit_definition(&mut writes, &[system], Claim::Ordinary)?;
-        let statistics = Some(KeyStatistics::clone(&current));
+        let statistics = Some(current);
         self.names.write().apply(CatalogRow::Statistics { table: table.id(), statistics });
         sampled.saved(number);
         Ok(end)

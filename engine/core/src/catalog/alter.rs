@@ -33,7 +33,7 @@ use crate::catalog::foreign::ForeignState;
 use crate::catalog::foreign_ddl::{AddedForeigns, ForeignChange};
 use crate::catalog::{table_key, versions, CatalogRow, IndexDef, IndexState, OldSchema, TableDef};
 use crate::commit::core::Core;
-use crate::table::{tree_id, tree_options, Table};
+use crate::table::{tree_id, Table};
 
 /// How the pages of an index's runs are written from now on. `None`: as before.
 #[derive(Clone, Copy, Default, Debug)]
@@ -294,6 +294,7 @@ impl Core {
 
     /// The record is durable, so this cannot fail.
     fn put_definition(&self, table: &Table, def: TableDef, foreigns: ForeignChange) {
+        let def = def.shared();
         let (name, definition) = (def.name.clone(), Some(def.clone()));
         let mut names = self.names.write();
         names.apply(CatalogRow::Table { name, definition });
@@ -304,7 +305,7 @@ impl Core {
 
     /// An empty tree, the next one of the table, whose index is being built.
     fn new_tree(&self, table: &Table, index: &IndexDef) -> Tree {
-        let options = tree_options(index, self.options.leaf_bytes);
+        let options = self.shared.tree_options.of(index, self.options.leaf_bytes);
         let (store, readers) = (table.store().clone(), self.readers.clone());
         let id = tree_id(table.id(), table.trees().len());
         let tree = Tree::new(id, options, store.clone(), store, readers);
@@ -325,7 +326,7 @@ impl Core {
             match table {
                 Some(table) => self.put_definition(&table, next, ForeignChange::default()),
                 None => {
-                    let (name, definition) = (next.name.clone(), Some(next));
+                    let (name, definition) = (next.name.clone(), Some(next.shared()));
                     self.names.write().apply(CatalogRow::Table { name, definition });
                 }
             }

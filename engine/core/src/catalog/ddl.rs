@@ -22,7 +22,7 @@ use crate::catalog::{next_table_row, table_key, CatalogRow, IndexDef, TableDef, 
 use crate::commit::core::Core;
 use crate::record::CounterRecord;
 use crate::table::store::TableStore;
-use crate::table::{tree_id, tree_options, Table};
+use crate::table::{tree_id, Table};
 
 /// The definition of a new table; its number is chosen at creation.
 #[derive(Clone, Debug)]
@@ -86,7 +86,7 @@ impl Core {
     }
 
     /// The open table of that number, opening its file when it is not open yet.
-    pub(crate) fn open_table_by_def(self: &Arc<Self>, def: &TableDef) -> Result<Arc<Table>> {
+    pub(crate) fn open_table_by_def(self: &Arc<Self>, def: &Arc<TableDef>) -> Result<Arc<Table>> {
         if let Some(table) = self.tables.read().get(&def.id) {
             return Ok(table.clone());
         }
@@ -106,7 +106,7 @@ impl Core {
             ));
         };
         if *now != *table.def() {
-            table.set_def(TableDef::clone(&now));
+            table.set_def(now);
         }
         tables.insert(def.id, table.clone());
         drop(tables);
@@ -117,14 +117,14 @@ impl Core {
     }
 
     /// An empty table in memory; its file comes with its first run.
-    pub(crate) fn new_table(&self, def: TableDef, auto_increment: u64) -> Table {
+    pub(crate) fn new_table(&self, def: Arc<TableDef>, auto_increment: u64) -> Table {
         let store = Arc::new(TableStore::new(self.shared.clone(), def.id));
         let trees = def
             .indexes
             .iter()
             .enumerate()
             .map(|(i, index)| {
-                let options = tree_options(index, self.options.leaf_bytes);
+                let options = self.shared.tree_options.of(index, self.options.leaf_bytes);
                 let readers = self.readers.clone();
                 Tree::new(tree_id(def.id, i), options, store.clone(), store.clone(), readers)
             })
@@ -139,7 +139,8 @@ impl Core {
     }
 
     pub(crate) fn new_system_table(&self) -> Table {
-        self.new_table(TableDef::new(SYSTEM_TABLE, String::new(), vec![IndexDef::plain()]), 1)
+        let def = TableDef::new(SYSTEM_TABLE, String::new(), vec![IndexDef::plain()]);
+        self.new_table(def.shared(), 1)
     }
 
     pub fn create_table(
@@ -165,6 +166,7 @@ impl Core {
         let mut def = TableDef::new(id, spec.name, spec.indexes);
         (def.schema, def.meta) = (spec.schema, spec.meta);
         def.validate()?;
+        let def = def.shared();
         let change = self.foreigns_of_created(&def, foreigns)?;
         let table = Arc::new(self.new_table(def.clone(), spec.auto_increment));
         // In the map before the record is logged: trimming must see that the table needs the record.
@@ -263,7 +265,7 @@ impl Core {
         if self.names.read().get(to).is_some() {
             return Err(Error::new(ErrorKind::Exists, format!("table '{to}' exists already")));
         }
-        let new = TableDef { name: to.to_owned(), ..(*old).clone() };
+        let new = TableDef { name: to.to_owned(), ..(*old).clone() }.shared();
         new.validate()?;
         let change = self.foreigns_of_renamed(&old, to, how, rename)?;
         let mut puts = change.puts();
@@ -308,6 +310,7 @@ impl Core {
         // No row names an older schema.
         let mut new = TableDef { id, history: Vec::new(), ..(*old).clone() };
         change(&mut new)?;
+        let new = new.shared();
         let table = Arc::new(self.new_table(new.clone(), 1));
         self.tables.write().insert(id, table.clone());
         let puts = [next_table_row(next), (table_key(name), new.encode())];
@@ -335,7 +338,7 @@ impl Core {
             true => self.foreigns_of_schema(&old, &Schema::decode(&schema, name)?, &[])?,
             false => ForeignChange::default(),
         };
-        let new = TableDef { schema, meta, ..(*old).clone() };
+        let new = TableDef { schema, meta, ..(*old).clone() }.shared();
         let mut puts = change.puts();
         puts.push((table_key(name), new.encode()));
         self.commit_definitions(&puts, &change.deletes(), None, Claim::Ordinary)?;

@@ -22,6 +22,8 @@
 //!   begin below `logged_below`. `MAX`: not known.
 //! - TDF5. Index 0 is in use, or it is discarded: then the table has no rows and waits for an import.
 
+use std::sync::Arc;
+
 use frond_base::{
     put_bytes, put_varint, BlockId, ByteReader, Error, ErrorKind, Lsn, Result, ShortInput, TableId,
 };
@@ -117,6 +119,16 @@ impl TableDef {
     pub fn new(id: TableId, name: String, indexes: Vec<IndexDef>) -> TableDef {
         let (schema, meta, building, history) = Default::default();
         TableDef { id, name, indexes, schema, meta, building, history }
+    }
+
+    /// The definition for all who keep it, without memory to spare.
+    pub fn shared(mut self) -> Arc<TableDef> {
+        self.name.shrink_to_fit();
+        self.indexes.shrink_to_fit();
+        self.indexes.iter_mut().for_each(|index| index.key_shape.shrink_to_fit());
+        self.schema.shrink_to_fit();
+        self.meta.shrink_to_fit();
+        Arc::new(self)
     }
 
     /// Refuses definitions that the formats cannot store.

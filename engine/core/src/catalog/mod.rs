@@ -27,6 +27,8 @@ pub(crate) mod names;
 pub(crate) mod team;
 pub(crate) mod versions;
 
+use std::sync::Arc;
+
 use frond_base::{put_varint, ByteReader, Error, Result, TableId};
 
 use key_statistics::{KeyStatistics, STATISTICS_PREFIX};
@@ -58,9 +60,9 @@ pub fn next_table_row(next: u32) -> (Vec<u8>, Vec<u8>) {
 /// One row of the system table, decoded. `definition` is `None` for a deleted row.
 pub enum CatalogRow {
     NextTable(u32),
-    Table { name: String, definition: Option<TableDef> },
+    Table { name: String, definition: Option<Arc<TableDef>> },
     Foreign { table: String, name: String, definition: Option<foreign::Foreign> },
-    Statistics { table: TableId, statistics: Option<KeyStatistics> },
+    Statistics { table: TableId, statistics: Option<Arc<KeyStatistics>> },
 }
 
 /// Decodes a row of the system table; `value` is `None` for a tombstone.
@@ -73,6 +75,7 @@ pub fn decode_row(key: &[u8], value: Option<&[u8]>) -> Result<CatalogRow> {
             if definition.as_ref().is_some_and(|def| def.id == SYSTEM_TABLE) {
                 return Err(bad("a table with number 0"));
             }
+            let definition = definition.map(TableDef::shared);
             Ok(CatalogRow::Table { name: name.to_owned(), definition })
         }
         Some((&foreign::FOREIGN_PREFIX, rest)) => {
@@ -81,7 +84,7 @@ pub fn decode_row(key: &[u8], value: Option<&[u8]>) -> Result<CatalogRow> {
         }
         Some((&STATISTICS_PREFIX, rest)) => {
             let (table, statistics) = KeyStatistics::decode_row(rest, value)?;
-            Ok(CatalogRow::Statistics { table, statistics })
+            Ok(CatalogRow::Statistics { table, statistics: statistics.map(Arc::new) })
         }
         _ if key == NEXT_KEY => {
             let value = value.ok_or_else(|| bad("the next table number was deleted"))?;

@@ -1,6 +1,8 @@
 //! The catalog in memory: names to definitions.
 
-use std::collections::{BTreeMap, HashMap};
+use std::borrow::Borrow;
+use std::cmp::Ordering;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use frond_base::{Error, ErrorKind, Result, TableId};
@@ -11,17 +13,46 @@ use crate::catalog::{CatalogRow, TableDef, FIRST_TABLE};
 
 /// All tables by name, and the next unused table number.
 pub struct Names {
-    by_name: BTreeMap<String, Arc<TableDef>>,
-    by_id: HashMap<TableId, String>,
+    by_name: BTreeSet<Named>,
+    by_id: HashMap<TableId, Arc<TableDef>>,
     next: u32,
     pub(crate) foreigns: Foreigns,
     statistics: HashMap<TableId, Arc<KeyStatistics>>,
 }
 
+/// A definition in the order of its name.
+struct Named(Arc<TableDef>);
+
+impl Borrow<str> for Named {
+    fn borrow(&self) -> &str {
+        &self.0.name
+    }
+}
+
+impl Ord for Named {
+    fn cmp(&self, other: &Named) -> Ordering {
+        self.0.name.cmp(&other.0.name)
+    }
+}
+
+impl PartialOrd for Named {
+    fn partial_cmp(&self, other: &Named) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Named {
+    fn eq(&self, other: &Named) -> bool {
+        self.0.name == other.0.name
+    }
+}
+
+impl Eq for Named {}
+
 impl Default for Names {
     fn default() -> Self {
         Names {
-            by_name: BTreeMap::new(),
+            by_name: BTreeSet::new(),
             by_id: HashMap::new(),
             next: FIRST_TABLE,
             foreigns: Foreigns::default(),
@@ -32,11 +63,11 @@ impl Default for Names {
 
 impl Names {
     pub fn get(&self, name: &str) -> Option<&Arc<TableDef>> {
-        self.by_name.get(name)
+        self.by_name.get(name).map(|named| &named.0)
     }
 
     pub fn by_id(&self, id: TableId) -> Option<&Arc<TableDef>> {
-        self.by_name.get(self.by_id.get(&id)?)
+        self.by_id.get(&id)
     }
 
     /// What the catalog has of a table's indexes.
@@ -45,7 +76,7 @@ impl Names {
     }
 
     pub fn iter(&self) -> impl Iterator<Item = &Arc<TableDef>> {
-        self.by_name.values()
+        self.by_name.iter().map(|named| &named.0)
     }
 
     #[allow(clippy::len_without_is_empty)]
@@ -72,25 +103,26 @@ impl Names {
                 self.foreigns.apply(&table, &name, definition);
             }
             CatalogRow::Statistics { table, statistics: Some(statistics) } => {
-                self.statistics.insert(table, Arc::new(statistics));
+                self.statistics.insert(table, statistics);
             }
             CatalogRow::Statistics { table, statistics: None } => {
                 self.statistics.remove(&table);
             }
             CatalogRow::Table { name, definition: None } => {
-                if let Some(old) = self.by_name.remove(&name) {
-                    if self.by_id.get(&old.id) == Some(&name) {
+                if let Some(Named(old)) = self.by_name.take(name.as_str()) {
+                    // Another name may have got the number.
+                    if self.by_id.get(&old.id).is_some_and(|def| def.name == name) {
                         self.by_id.remove(&old.id);
                     }
                 }
             }
-            CatalogRow::Table { name, definition: Some(def) } => {
+            CatalogRow::Table { definition: Some(def), .. } => {
                 self.next = self.next.max(def.id.0.saturating_add(1));
-                self.by_id.insert(def.id, name.clone());
-                if let Some(old) = self.by_name.insert(name.clone(), Arc::new(def)) {
+                let id = def.id;
+                self.by_id.insert(id, def.clone());
+                if let Some(Named(old)) = self.by_name.replace(Named(def)) {
                     // TRUNCATE: the same name got a new number.
-                    let now = self.by_name.get(&name).map(|d| d.id);
-                    if Some(old.id) != now {
+                    if old.id != id {
                         self.by_id.remove(&old.id);
                     }
                 }

@@ -176,7 +176,7 @@ impl Import {
         let id = core.take_number()?;
         self.def.id = id;
         self.def.validate()?;
-        let table = Arc::new(core.new_table(self.def.clone(), 1));
+        let table = Arc::new(core.new_table(self.def.clone().shared(), 1));
         // The table enters the map before its first record is logged: trimming must see that it needs the record.
         core.tables.write().insert(id, table.clone());
         let done = self.fill(&table, progress).and_then(|()| self.put(&table));
@@ -303,7 +303,7 @@ impl Import {
         let puts = [(table_key(name), self.def.encode())];
         core.commit_definitions(&puts, &[], None, Claim::Ordinary)?;
         let mut names = core.names.write();
-        let definition = Some(self.def.clone());
+        let definition = Some(table.def());
         names.apply(CatalogRow::Table { name: name.clone(), definition });
         core.change_foreigns(&mut names, ForeignChange::default(), &[name]);
         drop(names);

@@ -14,7 +14,8 @@ use frond_vfs::Vfs;
 use super::format::ExportDescription;
 use crate::recovery::loading::{check_image, check_places};
 use crate::table::image::TableImage;
-use crate::table::{tree_id, tree_options};
+use crate::table::options::tree_options;
+use crate::table::tree_id;
 
 /// See the module.
 pub(super) struct ExportedFile {

@@ -20,7 +20,7 @@ use crate::commit::core::Core;
 use crate::record::{CounterRecord, NEXT_MAX};
 use crate::table::image::TableImage;
 use crate::table::store::{file_name, TableStore};
-use crate::table::{tree_id, tree_options, Table};
+use crate::table::{tree_id, Table};
 
 /// One table while its image and edits are being put together.
 pub struct Loading {
@@ -95,7 +95,7 @@ impl Loading {
 
     /// Called when all edits are in: the table as it was when the log ended, without the entries
     /// that only the log has.
-    pub fn finish(mut self, core: &Core, def: &TableDef, log_from: Lsn) -> Result<Table> {
+    pub fn finish(mut self, core: &Core, def: &Arc<TableDef>, log_from: Lsn) -> Result<Table> {
         let name = self.store.file_name().to_owned();
         core.images.check(def.id, &name, self.image, log_from)?;
         self.loader(def.indexes.len() - 1);
@@ -180,13 +180,13 @@ fn finish_tree(
     index: &IndexDef,
     store: &Arc<TableStore>,
 ) -> Result<Tree> {
-    let options = tree_options(index, core.options.leaf_bytes);
+    let options = core.shared.tree_options.of(index, core.options.leaf_bytes);
     let (store, name) = (store.clone(), store.file_name().to_owned());
     loader.finish(options, store.clone(), store, core.readers.clone(), &name)
 }
 
 /// Adopts a later definition: afterwards `table` has trees for all of its indexes.
-pub fn adopt(core: &Core, table: &Table, def: &TableDef) -> Result<()> {
+pub fn adopt(core: &Core, table: &Table, def: &Arc<TableDef>) -> Result<()> {
     while let Some(index) = def.indexes.get(table.trees().len()) {
         let id = tree_id(table.id(), table.trees().len());
         let loader = table.take_spare().unwrap_or_else(|| TreeLoader::empty(id));

@@ -124,7 +124,7 @@ impl Found {
 
 impl Core {
     /// A table that no log record concerns: image only.
-    pub(crate) fn load_clean_table(&self, def: &TableDef) -> Result<Table> {
+    pub(crate) fn load_clean_table(&self, def: &Arc<TableDef>) -> Result<Table> {
         let table = Loading::open(self, def.id)?.finish(self, def, self.shared.wal.kept_from())?;
         loading::check_trees(&table)?;
         counters::raise(&table)?;
@@ -388,7 +388,7 @@ impl Core {
 
     fn finish_table(
         self: &Arc<Self>,
-        def: &TableDef,
+        def: &Arc<TableDef>,
         found: &mut Found,
         log_from: Lsn,
     ) -> Result<()> {

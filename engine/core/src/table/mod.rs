@@ -12,6 +12,7 @@ pub(crate) mod chunk;
 pub(crate) mod counters;
 pub(crate) mod image;
 pub(crate) mod numbers;
+pub(crate) mod options;
 pub mod read_counts;
 pub(crate) mod readahead;
 pub(crate) mod sampled;
@@ -24,13 +25,12 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use frond_base::{IndexNo, Lsn, Result, Seq, TableId, TreeId};
 use frond_row::{History, Schema};
-use frond_run::{KeyShape, RunFormat};
-use frond_tree::{Sizes, Tree, TreeLoader, TreeOptions, Version};
+use frond_tree::{Sizes, Tree, TreeLoader, Version};
 use parking_lot::Mutex;
 
 use crate::catalog::key_statistics::KeyStatistics;
 use crate::catalog::versions::{self, Known};
-use crate::catalog::{IndexDef, IndexState, TableDef};
+use crate::catalog::{IndexState, TableDef};
 use crate::record::{CounterRecord, NEXT_MAX};
 use crate::table::image::TableImage;
 use crate::table::sampled::{Sampled, State};
@@ -97,7 +97,7 @@ pub struct Counters {
 
 impl Table {
     pub(crate) fn new(
-        def: TableDef,
+        def: Arc<TableDef>,
         trees: Vec<Tree>,
         store: Arc<TableStore>,
         counters: &CounterRecord,
@@ -111,7 +111,7 @@ impl Table {
         let table = Table {
             id: def.id,
             discarded: def.is_discarded(),
-            def: ArcSwap::from_pointee(def),
+            def: ArcSwap::new(def),
             stamp: AtomicU64::new(0),
             trees: Trees::new(trees),
             spare: Mutex::default(),
@@ -143,7 +143,7 @@ impl Table {
         self.def.load_full()
     }
 
-    pub(crate) fn set_def(&self, def: TableDef) {
+    pub(crate) fn set_def(&self, def: Arc<TableDef>) {
         assert_eq!(def.id, self.id);
         assert!(def.indexes.len() <= self.trees.len(), "an index without its tree (TDF1)");
         for (index, tree) in def.indexes.iter().zip(self.trees.iter()) {
@@ -154,7 +154,7 @@ impl Table {
         }
         let before = self.def();
         let before = Schema::decode(&before.schema, &before.name).map_or(0, |s| s.version);
-        self.def.store(Arc::new(def));
+        self.def.store(def);
         self.stamp.fetch_add(1, Ordering::AcqRel);
         self.renew_rows(Some(before));
     }
@@ -418,25 +418,6 @@ impl std::fmt::Debug for Table {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "table {} '{}'", self.id, self.def().name)
     }
-}
-
-/// The options of one index's tree.
-pub(crate) fn tree_options(index: &IndexDef, leaf_bytes: u64) -> TreeOptions {
-    let format = RunFormat {
-        page_bytes: index.page_bytes,
-        compression: index.compression,
-        key_shape: KeyShape::fixed(&index.key_shape),
-        filter: index.filter,
-    };
-    let upper = RunFormat { filter: false, ..format };
-    let mut options = TreeOptions::new(upper, format);
-    options.leaf_bytes = leaf_bytes;
-    // 16 MiB, 128 KiB, 32 KiB and 1 MiB with the default; with the small leaves of tests all sizes are small.
-    options.group_bytes = 2 * leaf_bytes;
-    options.min_slice = (leaf_bytes / 64).max(1);
-    options.image_bytes = leaf_bytes / 256;
-    options.pack_bytes = leaf_bytes / 8;
-    options
 }
 
 pub(crate) fn tree_id(table: TableId, index: usize) -> TreeId {

@@ -54,7 +54,8 @@ pub struct TableStore {
     shared: Arc<Shared>,
     id: TableId,
     name: String,
-    file: OnceLock<TableFile>,
+    /// A table whose rows fit in write buffers has none.
+    file: OnceLock<Box<TableFile>>,
     /// Held while the file is created. The latest failure, for the writer of a run whose block id
     /// cannot be used.
     creating: Mutex<Option<Error>>,
@@ -93,7 +94,7 @@ impl TableStore {
 
     /// Recovery hands over the file it found.
     pub(crate) fn set_file(&self, file: TableFile) {
-        assert!(self.file.set(file).is_ok(), "a table has one file");
+        assert!(self.file.set(Box::new(file)).is_ok(), "a table has one file");
     }
 
     pub fn file_name(&self) -> &str {
@@ -101,7 +102,7 @@ impl TableStore {
     }
 
     pub fn existing_file(&self) -> Option<&TableFile> {
-        self.file.get()
+        self.file.get().map(|file| &**file)
     }
 
     /// From now on no file is created: it would be an orphan.
@@ -134,7 +135,7 @@ impl TableStore {
         // The durable LSN, not the log's end: a crash must not leave a file that is ahead of the log.
         let lsn = s.wal.durable();
         match TableFile::create(&*s.vfs, &self.name, &s.file_options(self.id), lsn) {
-            Ok(file) => Ok(self.file.get_or_init(|| file)),
+            Ok(file) => Ok(self.file.get_or_init(|| Box::new(file))),
             Err(e) => {
                 // Without space or descriptors no file was left, and the next call tries again.
                 // After any other failure the name may exist without being durable, and a sync must
@@ -426,6 +427,10 @@ impl RunStore for TableStore {
         written.iter().for_each(|block| {
             unsynced.remove(block);
         });
+        if unsynced.is_empty() {
+            // Many tables write once in hours.
+            *unsynced = HashSet::new();
+        }
         Ok(())
     }
 

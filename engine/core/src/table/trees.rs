@@ -32,7 +32,8 @@ pub(crate) struct Slot {
     pub oldest_snapshot: AtomicU64,
     /// Whether commits are to be noted in `changes`.
     watched: AtomicBool,
-    changes: Mutex<Changes>,
+    /// `None`: no key was noted.
+    changes: Mutex<Option<Box<Changes>>>,
 }
 
 /// Keys that commits have put into a tree whose uniqueness is being checked.
@@ -64,20 +65,21 @@ impl Slot {
 
     /// Begins to note keys, with none noted yet, or ends it.
     pub fn watch(&self, on: bool) {
-        *self.changes.lock() = Changes::default();
+        *self.changes.lock() = None;
         self.watched.store(on, Ordering::Release);
     }
 
     pub fn take_changes(&self) -> Changes {
-        std::mem::take(&mut *self.changes.lock())
+        self.changes.lock().take().map_or_else(Changes::default, |changes| *changes)
     }
 
     /// A commit has put `keys`.
     pub fn note<'a>(&self, keys: impl Iterator<Item = &'a [u8]>) {
         let mut changes = self.changes.lock();
+        let changes = changes.get_or_insert_default();
         for key in keys {
             if changes.overflow || changes.keys.len() > CHANGES_BYTES {
-                *changes = Changes { keys: Vec::new(), overflow: true };
+                **changes = Changes { keys: Vec::new(), overflow: true };
                 return;
             }
             changes.keys.extend_from_slice(&(key.len() as u32).to_le_bytes());
@@ -88,7 +90,8 @@ impl Slot {
     /// A commit has attached runs.
     pub fn note_attached(&self) {
         if self.is_watched() {
-            *self.changes.lock() = Changes { keys: Vec::new(), overflow: true };
+            let overflow = Changes { keys: Vec::new(), overflow: true };
+            *self.changes.lock() = Some(Box::new(overflow));
         }
     }
 

@@ -31,7 +31,7 @@ use crate::private::PrivateView;
 use crate::slice::{Key, Range, Slice};
 use crate::source::{BufferSource, Charge, RunSource, Source, SourceBody, Walk};
 use crate::tree::{Tree, TreeInner};
-use crate::view::{Content, View};
+use crate::view::{Active, Content, View};
 
 mod dead;
 mod dead_keys;
@@ -371,7 +371,7 @@ impl TreeCursor {
             self.private = Some(private);
         }
         self.privates = self.sources.len();
-        self.add_buffer(&view.active.buffer);
+        self.add_buffer(&view.active);
         for item in &view.frozen {
             match &item.content {
                 Content::Buffer(buffer) => self.add_buffer(buffer),
@@ -395,7 +395,7 @@ impl TreeCursor {
         self.walk.hi.as_deref().is_some_and(|hi| slice.first() >= hi)
     }
 
-    fn add_buffer(&mut self, buffer: &Arc<frond_buffer::WriteBuffer>) {
+    fn add_buffer(&mut self, buffer: &Arc<Active>) {
         if !buffer.is_empty() || !buffer.is_frozen() {
             let batch = self.spare_batch.take().unwrap_or_default();
             let body = SourceBody::Buffer(BufferSource::new(buffer.clone(), batch));

@@ -9,9 +9,10 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use frond_base::{EntryKind, Result, Seq};
-use frond_buffer::{Batch, Scan, Versions, WriteBuffer};
+use frond_buffer::{Batch, Scan, Versions};
 
 use super::{Walk, FIRST_BATCH};
+use crate::view::Active;
 
 /// Most entries of a batch. Those after the second one after a seek grow up to this.
 const MAX_BATCH: usize = 512;
@@ -22,7 +23,7 @@ const MAX_BATCH_BYTES: usize = 64 << 10;
 
 /// A write buffer, read in batches, so that no latch is held between calls.
 pub(crate) struct BufferSource {
-    buffer: Arc<WriteBuffer>,
+    buffer: Arc<Active>,
     pub(super) batch: Batch,
     pub(super) at: usize,
     size: usize,
@@ -32,7 +33,7 @@ pub(crate) struct BufferSource {
 
 impl BufferSource {
     /// A source that uses the memory of `batch` for its batches.
-    pub fn new(buffer: Arc<WriteBuffer>, mut batch: Batch) -> BufferSource {
+    pub fn new(buffer: Arc<Active>, mut batch: Batch) -> BufferSource {
         batch.clear();
         BufferSource { buffer, batch, at: 0, size: FIRST_BATCH, passed: 0 }
     }

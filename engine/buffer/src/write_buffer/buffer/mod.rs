@@ -9,14 +9,14 @@ use std::sync::atomic::{
 };
 use std::sync::Arc;
 
-use arc_swap::ArcSwap;
+use arc_swap::ArcSwapOption;
 use frond_base::{AllReaders, EntryRef, Readers, Seq, SEQ_MAX};
 use parking_lot::{Mutex, RwLock, RwLockWriteGuard};
 
 use crate::fence::Fence;
 use crate::router::Router;
 use crate::write_buffer::descent::{widest, Joined, Joining};
-use crate::write_buffer::directory::Directory;
+use crate::write_buffer::directory::{Directory, Loaded};
 use crate::write_buffer::ends::Ends;
 use crate::write_buffer::frozen::FrozenScan;
 use crate::write_buffer::record::{alone, is_large};
@@ -25,7 +25,8 @@ use crate::write_buffer::totals::{Tally, Totals};
 
 /// See the module. Readers and writers share it through an `Arc`.
 pub struct WriteBuffer {
-    directory: ArcSwap<Directory>,
+    /// `None` as long as there is one shelf.
+    directory: ArcSwapOption<Directory>,
     /// The leftmost shelf of every directory. Most trees of a large partitioned table have no other one, and a commit that changes all
     /// of them finds none of this in the processor's cache: so it does not look for the directory first.
     leftmost: Arc<RwLock<Shelf>>,
@@ -68,14 +69,11 @@ impl WriteBuffer {
     /// changing often. Every read must be at one of their snapshots or at `SEQ_MAX`.
     pub fn read_by(readers: Arc<dyn Readers>) -> WriteBuffer {
         let shelf = Shelf::new();
-        let router = Router::default();
-        let totals = Totals::of(&shelf);
-        let leftmost = Arc::new(RwLock::new(shelf));
         WriteBuffer {
-            totals,
-            router_bytes: AtomicU64::new(router.memory() as u64),
-            directory: ArcSwap::from_pointee(Directory { router, shelves: vec![leftmost.clone()] }),
-            leftmost,
+            totals: Totals::of(&shelf),
+            router_bytes: AtomicU64::new(0),
+            directory: ArcSwapOption::empty(),
+            leftmost: Arc::new(RwLock::new(shelf)),
             divided: AtomicBool::new(false),
             publishing: Mutex::new(()),
             readers,
@@ -122,13 +120,14 @@ impl WriteBuffer {
 
     /// Inserts the first entries of `entries`; returns how many: 0 when the directory was replaced.
     fn insert_some(&self, entries: &[EntryRef<'_>]) -> usize {
-        let directory = self.is_divided().then(|| self.directory.load());
+        let directory = self.directory();
+        let directory = directory.get();
         let mut done = 0;
         let mut tally = Tally::default();
         while let Some(e) = entries.get(done) {
             // Copied without a latch: it may be megabytes.
             let large = is_large(e).then(|| alone(e));
-            let (latch, next) = match &directory {
+            let (latch, next) = match directory {
                 None => (&self.leftmost, None),
                 Some(directory) => {
                     let no = directory.router.route(e.key, e.seq);
@@ -183,7 +182,7 @@ impl WriteBuffer {
     /// Joins a shelf's base with its descent, outside the latch. While another thread does that,
     /// the caller waits: its backlog is overdue, and the work must not be done twice.
     fn join(&self, latch: &RwLock<Shelf>) {
-        let joiner = latch.read().joiner();
+        let Some(joiner) = latch.read().joiner() else { return };
         let _alone = joiner.lock();
         let joining = latch.read().joining();
         if let Some(joining) = joining {
@@ -250,14 +249,14 @@ impl WriteBuffer {
         let fence = right.span().lo().clone();
         let right = Arc::new(RwLock::new(right));
         let _publishing = self.publishing.lock();
-        let old = self.directory.load();
+        let old = self.whole_directory();
         let (mut router, mut shelves) = (old.router.clone(), old.shelves.clone());
         let at = router.route(&fence.key, fence.seq) + 1;
         router.insert(at, Arc::new(fence));
         shelves.insert(at, right);
         let memory = router.memory() + shelves.capacity() * 8;
         self.router_bytes.store(memory as u64, Relaxed);
-        self.directory.store(Arc::new(Directory { router, shelves }));
+        self.directory.store(Some(Arc::new(Directory { router, shelves })));
         self.divided.store(true, Release);
     }
 
@@ -279,8 +278,17 @@ impl WriteBuffer {
         sequences ^ self.totals.entries() ^ self.router_bytes.load(Relaxed) ^ self.ends.fetch()
     }
 
-    pub(crate) fn directory(&self) -> arc_swap::Guard<Arc<Directory>> {
-        self.directory.load()
+    #[inline]
+    pub(crate) fn directory(&self) -> Loaded {
+        Loaded(self.is_divided().then(|| self.directory.load()))
+    }
+
+    /// The directory; of a buffer that is not divided, one for the caller.
+    pub(crate) fn whole_directory(&self) -> Arc<Directory> {
+        self.directory.load_full().unwrap_or_else(|| {
+            let (router, shelves) = (Router::default(), vec![self.leftmost.clone()]);
+            Arc::new(Directory { router, shelves })
+        })
     }
 
     /// No entry is added after this. The caller makes sure that no writer is at work.
@@ -304,7 +312,7 @@ impl WriteBuffer {
     pub fn iter_range(&self, lo: Bound<&[u8]>, hi: Bound<&[u8]>) -> FrozenScan {
         assert!(self.is_frozen(), "iteration over a buffer that still changes");
         self.settle_all();
-        FrozenScan::new(self.directory.load_full(), lo, hi)
+        FrozenScan::new(self.whole_directory(), lo, hi)
     }
 
     fn settle_all(&self) {
@@ -315,8 +323,11 @@ impl WriteBuffer {
         // A reader that began before the buffer was frozen may still divide a shelf.
         let mut at = Some(Fence::leftmost());
         while let Some(fence) = at {
-            let directory = self.directory.load();
-            let latch = &directory.shelves[directory.router.route(&fence.key, fence.seq)];
+            let directory = self.directory();
+            let latch = match directory.get() {
+                None => &self.leftmost,
+                Some(d) => &d.shelves[d.router.route(&fence.key, fence.seq)],
+            };
             let mut shelf = latch.write();
             if !shelf.span().reaches(&fence.key, fence.seq) {
                 at = Some(fence);
@@ -337,7 +348,7 @@ impl WriteBuffer {
 
     /// Bytes of keys, values and record headers. Visits every shelf.
     pub fn payload_bytes(&self) -> u64 {
-        self.directory().shelves.iter().map(|c| c.read().payload() as u64).sum()
+        self.whole_directory().shelves.iter().map(|c| c.read().payload() as u64).sum()
     }
 
     #[inline]
@@ -370,7 +381,7 @@ impl WriteBuffer {
     #[doc(hidden)]
     pub fn check(&self) {
         self.settle_all();
-        let directory = self.directory();
+        let directory = self.whole_directory();
         assert!(Arc::ptr_eq(&directory.shelves[0], &self.leftmost), "another shelf is leftmost");
         assert_eq!(self.is_divided(), directory.shelves.len() > 1);
         let (mut entries, mut bytes) = (0, 0);

@@ -16,7 +16,7 @@ fn mix(n: u32) -> u32 {
 }
 
 fn only_shelf(buffer: &WriteBuffer) -> Arc<RwLock<Shelf>> {
-    buffer.directory().shelves[0].clone()
+    buffer.whole_directory().shelves[0].clone()
 }
 
 /// Two threads join the same backlog, and the slower one is done when the next backlog is on its way.
@@ -140,7 +140,7 @@ fn what_was_counted_is_counted_while_a_shelf_is_divided() {
     };
     put(b"y", &[7; 7 << 20]);
     put(b"z", &[7; 7 << 20]);
-    assert_eq!(buffer.directory().shelves.len(), 1);
+    assert_eq!(buffer.whole_directory().shelves.len(), 1);
     let (seq, kind, value) = (1, EntryKind::Put, &[7; 3 << 20][..]);
     let e = EntryRef { key: b"a", seq, kind, value };
     latch.write().push_alone(&e, alone(&e));
@@ -156,7 +156,7 @@ fn what_was_counted_is_counted_while_a_shelf_is_divided() {
         }
         drop(publishing);
     });
-    assert!(buffer.directory().shelves.len() > 1, "nothing was divided");
+    assert!(buffer.whole_directory().shelves.len() > 1, "nothing was divided");
 }
 
 /// A buffer of 60 000 keys, which are `mix` of the numbers below that.
@@ -198,9 +198,9 @@ fn a_buffer_that_is_only_read_ends_up_in_order() {
         let shelf = shelf.read();
         shelf.is_settled() && shelf.base().is_gathered()
     };
-    assert!(!buffer.directory().shelves.iter().all(is_tidy));
+    assert!(!buffer.whole_directory().shelves.iter().all(is_tidy));
     scan_from(&buffer, 20_000, 16);
-    assert!(buffer.directory().shelves.iter().all(is_tidy));
+    assert!(buffer.whole_directory().shelves.iter().all(is_tidy));
     assert_eq!(buffer.entries(), 60_000);
     buffer.check();
 }
@@ -210,7 +210,7 @@ fn a_buffer_that_is_only_read_ends_up_in_order() {
 fn searches_that_take_one_entry_merge_backlogs_as_single_reads_do() {
     let buffer = filled();
     let is_settled = |shelf: &Arc<RwLock<Shelf>>| shelf.read().is_settled();
-    assert!(!buffer.directory().shelves.iter().all(is_settled));
+    assert!(!buffer.whole_directory().shelves.iter().all(is_settled));
     scan_from(&buffer, 5_000, 1);
-    assert!(buffer.directory().shelves.iter().all(is_settled));
+    assert!(buffer.whole_directory().shelves.iter().all(is_settled));
 }

@@ -46,12 +46,13 @@ pub(crate) struct Shelf {
     log: Backlog,
     limit: BacklogLimit,
     reads: ReadCount,
-    joiner: Arc<Mutex<()>>,
+    /// Made with the first descent.
+    joiner: Option<Arc<Mutex<()>>>,
 }
 
 impl Shelf {
     pub fn new() -> Shelf {
-        Shelf::of(Span::whole(), Arc::default())
+        Shelf::of(Span::whole(), Base::none())
     }
 
     fn of(span: Span, base: Arc<Base>) -> Shelf {
@@ -63,13 +64,13 @@ impl Shelf {
             descent: None,
             log: Backlog::default(),
             reads: ReadCount::default(),
-            joiner: Arc::default(),
+            joiner: None,
         }
     }
 
     /// The mutex that the joining thread holds, so that no two threads do the same work. It is taken without
-    /// the latch.
-    pub fn joiner(&self) -> Arc<Mutex<()>> {
+    /// the latch. `None`: nothing was ever on its way to the base.
+    pub fn joiner(&self) -> Option<Arc<Mutex<()>>> {
         self.joiner.clone()
     }
 
@@ -88,7 +89,7 @@ impl Shelf {
             + self.descent.as_ref().map_or(0, |d| d.memory())
             + self.log.memory()
             + std::mem::size_of::<Shelf>()
-            + JOINER
+            + self.joiner.as_ref().map_or(0, |_| JOINER)
             + self.span.memory()
     }
 
@@ -168,6 +169,7 @@ impl Shelf {
         if self.log.is_empty() {
             return;
         }
+        self.joiner.get_or_insert_default();
         let part = self.log.sort();
         let descent = Base::gather(part, self.log.arena(), self.head_prefix.clone());
         self.descent = Some(Arc::new(descent));
