@@ -17,6 +17,8 @@ const SYNC: Duration = Duration::from_secs(1);
 const LOOK_AROUND: Duration = Duration::from_secs(1);
 /// How often the log thread sweeps. An owner without threads sweeps in each step.
 const SWEEP: Duration = Duration::from_millis(100);
+/// The log may grow by so much, or a 32nd of its capacity, before all tables are asked what they need, whatever that takes.
+const GROWN: u64 = 4 << 20;
 /// Tables that a round checks when readers have made work, and at most.
 const SWEPT_MOST: usize = 1024;
 /// Otherwise this many rounds check all tables, and a round checks at least so many. A table that is in no cache of the processor
@@ -70,17 +72,21 @@ impl Core {
             self.sweep();
         }
         self.look_around(now);
-        if self.options.background_threads == 0 || self.upkeep.needs.is_due(now) {
+        self.target.mark(self.logged());
+        let grown = wal.end().saturating_sub(self.upkeep.asked_at.load(Ordering::Relaxed));
+        let has_grown = grown >= GROWN.min(self.pressure.log_capacity() / 32);
+        if self.options.background_threads == 0 || has_grown || self.upkeep.needs.is_due(now) {
             self.keep_log_short();
         }
         self.return_memory();
     }
 
     /// Writes images and trims, when the log is too long. It asks all tables what log they need, so it is done as often as
-    /// [`Upkeep::needs`] allows.
+    /// [`Upkeep::needs`] allows, and when the log has grown.
     fn keep_log_short(&self) {
         let wal = &self.shared.wal;
         let (end, kept) = (wal.end(), wal.kept_from());
+        self.upkeep.asked_at.store(end, Ordering::Relaxed);
         // The log may be too long by its size, or by the time that recovery would take.
         let target = end.saturating_sub(self.pressure.log_capacity() / 2);
         let by_size = (kept < target).then(|| Ages::all(target));

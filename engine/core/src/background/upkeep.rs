@@ -2,7 +2,7 @@
 //! and space that it has to clean up.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU32, AtomicUsize};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -19,6 +19,8 @@ pub struct Upkeep {
     pub look: Every,
     /// Asking all tables what log they need. Who asks for the status does not make the log thread pause.
     pub needs: Paced,
+    /// Where the log ended when the log thread asked last.
+    pub asked_at: AtomicU64,
     /// Looking for pages and rows of dropped tables in the caches.
     pub forgetting: Paced,
     /// The next sweep begins with this table.
@@ -142,8 +144,10 @@ pub struct Paced {
     next: Mutex<Duration>,
 }
 
-/// A pause is so many times as long as the work before it.
+/// A pause is so many times as long as the work before it, and not longer than this: on a busy machine the work may take long
+/// because it waits for a processor.
 const PAUSE: u32 = 20;
+const PAUSE_MOST: Duration = Duration::from_secs(1);
 
 impl Paced {
     pub fn is_due(&self, now: Duration) -> bool {
@@ -153,7 +157,8 @@ impl Paced {
     /// The work began and ended at these times. The pauses of several pieces of work add up.
     pub fn worked(&self, began: Duration, ended: Duration) {
         let mut next = self.next.lock();
-        *next = ended.max(*next) + PAUSE * ended.saturating_sub(began);
+        let pause = ended.max(*next) + PAUSE * ended.saturating_sub(began);
+        *next = pause.min(ended + PAUSE_MOST);
     }
 
     /// There is more to do: no pause.
@@ -185,8 +190,9 @@ mod tests {
         }
         let share = worked.as_secs_f64() / now.as_secs_f64();
         assert!(share < 1.0 / f64::from(PAUSE) && share > 0.9 / f64::from(PAUSE), "{share}");
-        paced.worked(now, now + ms(1000));
-        assert!(!paced.is_due(now + ms(1001)));
+        // Whoever adds to the pause, it ends.
+        (0..100).for_each(|_| paced.worked(now, now + ms(1000)));
+        assert!(!paced.is_due(now + ms(1999)) && paced.is_due(now + ms(2000)));
         paced.hurry();
         assert!(paced.is_due(now + ms(1001)));
     }
