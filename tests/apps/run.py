@@ -146,8 +146,9 @@ def sqlalchemy(server: Server, engine: str, minutes: float, only: list[str]) -> 
         raise CannotRun(f"SQLAlchemy's suite did not come to its end: {log}")
     outcome = Outcome()
     for case in ElementTree.parse(results).getroot().iter("testcase"):
-        # The names of classes have the server's version in them, not the engine.
-        name = f"{case.get('classname')}.{case.get('name')}"
+        # The names of classes end with the driver and the server's version.
+        group = re.sub(r"_mariadb\+mysqldb[0-9_]+$", "", case.get("classname", ""))
+        name = f"{group}.{case.get('name')}"
         found = {child.tag for child in case}
         if found & {"failure", "error"}:
             outcome.failed.add(name)
