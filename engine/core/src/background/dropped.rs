@@ -74,9 +74,9 @@ impl Core {
         }
     }
 
-    /// Removes all files of dropped tables, whatever their sizes: before closing, and on a full disk.
+    /// Removes all files of dropped tables, whatever their sizes: before closing, and on a full disk. Their pages are for the
+    /// workers to forget.
     pub(crate) fn clear_all_dropped(&self) {
-        self.forget_dropped();
         while let Some(dropped) = self.take_dropped() {
             if !self.remove_dropped(dropped) {
                 return;

@@ -28,10 +28,9 @@ impl Core {
         self.target.outlook(self.shared.wal.kept_from(), oldest.unwrap_or(now.lsn), &now, tables)
     }
 
-    /// Marks where the log is, and says which changes are too old for the target. `None`: none is.
+    /// Which changes are too old for the target. `None`: none is. The log thread has marked where the log is.
     pub(crate) fn too_old(&self) -> Option<Ages> {
         let now = self.logged();
-        self.target.mark(now);
         let kept = self.shared.wal.kept_from();
         self.target.forget_before(kept);
         // An upper bound from all of the log, without a look at the tables: usually enough.
