@@ -61,6 +61,13 @@ pub struct RunBuilder {
 
 impl RunBuilder {
     pub fn new(format: &RunFormat, id: RunIdentity) -> RunBuilder {
+        RunBuilder::with_buffer(format, id, Vec::new())
+    }
+
+    /// As [`RunBuilder::new`]; the run's bytes go into `bytes`, which is cleared: memory that an earlier run had costs no
+    /// growth and no page faults.
+    pub fn with_buffer(format: &RunFormat, id: RunIdentity, mut bytes: Vec<u8>) -> RunBuilder {
+        bytes.clear();
         let page_bytes = format.page_bytes as usize;
         assert!((4096..=MAX_PAGE_BYTES).contains(&page_bytes), "page size {page_bytes}");
         RunBuilder {
@@ -70,7 +77,7 @@ impl RunBuilder {
             id,
             pending: Pending::new(format.key_shape),
             encoder: PageEncoder::new(format.compression),
-            bytes: Vec::new(),
+            bytes,
             fences: FenceWriter::default(),
             hashes: format.filter.then(Vec::new),
             entries: 0,

@@ -40,6 +40,8 @@ pub struct RunCutter {
     closed_pages: u32,
     finished: Vec<CutRun>,
     scratch: Vec<u8>,
+    /// Memory for the next run, of one that is stored.
+    spare: Vec<u8>,
 }
 
 impl RunCutter {
@@ -64,6 +66,7 @@ impl RunCutter {
             closed_pages: 0,
             finished: Vec::new(),
             scratch: Vec::new(),
+            spare: Vec::new(),
         }
     }
 
@@ -138,7 +141,7 @@ impl RunCutter {
         self.builder.get_or_insert_with(|| {
             self.closed_pages = 0;
             let id = RunIdentity { table: self.table, block: (self.next_block)() };
-            RunBuilder::new(&self.format, id)
+            RunBuilder::with_buffer(&self.format, id, std::mem::take(&mut self.spare))
         })
     }
 
@@ -181,9 +184,21 @@ impl RunCutter {
         std::mem::take(&mut self.finished)
     }
 
-    /// Bytes of memory that pending and finished runs take.
+    /// The memory of a run that is stored serves the next one.
+    pub fn reuse(&mut self, bytes: Vec<u8>) {
+        if bytes.capacity() > self.spare.capacity() {
+            self.spare = bytes;
+        }
+    }
+
+    /// What [`Self::reuse`] was given and no run has taken.
+    pub fn take_spare(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.spare)
+    }
+
+    /// Bytes of memory that pending and finished runs take, and what waits for the next one.
     pub fn memory_bytes(&self) -> usize {
         let finished: usize = self.finished.iter().map(|f| f.run.bytes.capacity()).sum();
-        finished + self.builder.as_ref().map_or(0, RunBuilder::memory_bytes)
+        self.spare.capacity() + finished + self.builder.as_ref().map_or(0, RunBuilder::memory_bytes)
     }
 }

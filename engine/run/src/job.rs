@@ -140,6 +140,16 @@ impl MergeJob {
         self.cutter.take_finished()
     }
 
+    /// As [`RunCutter::reuse`].
+    pub fn reuse(&mut self, bytes: Vec<u8>) {
+        self.cutter.reuse(bytes);
+    }
+
+    /// As [`RunCutter::take_spare`].
+    pub fn take_spare(&mut self) -> Vec<u8> {
+        self.cutter.take_spare()
+    }
+
     pub fn stats(&self) -> MergeStats {
         self.stats
     }

@@ -22,6 +22,7 @@ use std::sync::Arc;
 
 use frond_base::{EntryKind, Lsn, Result, Seq, TreeId, SEQ_MAX};
 use frond_run::{Compression, MergeInput, Retention, RunFormat, RunMeta};
+use parking_lot::Mutex;
 
 use crate::extent::Extent;
 use crate::input;
@@ -111,7 +112,11 @@ pub struct MergePart {
     target_bytes: u64,
     /// Newest first.
     inputs: Vec<MergeInput>,
+    spares: Spares,
 }
+
+/// Memory of runs that are stored, for the next ones: at most one run's per part.
+type Spares = Arc<Mutex<Vec<Vec<u8>>>>;
 
 /// Runs that are in no generation yet: dropping them gives their blocks back.
 pub struct WrittenPart(Vec<Slice>);
@@ -122,14 +127,21 @@ pub type RunParts<'a> = &'a mut dyn FnMut(Vec<MergePart>) -> Result<Vec<WrittenP
 impl MergePart {
     /// `poll` is called now and then; its error ends the call.
     pub fn write(self, poll: &mut dyn FnMut() -> Result<()>) -> Result<WrittenPart> {
-        let MergePart { tree, format, target_bytes, inputs } = self;
+        let MergePart { tree, format, target_bytes, inputs, spares } = self;
         // Entries lose their sequences. Deletions stay: there may be a committed row below.
         let retention = Retention::newest(SEQ_MAX, false);
         let renewal = tree.renewal();
         let mut rewrite = Rewrite::new(&tree, renewal, inputs, retention, format, target_bytes)?;
+        if let Some(spare) = spares.lock().pop() {
+            rewrite.reuse(spare);
+        }
         let mut runs = Vec::new();
         while !rewrite.step(&tree, &mut runs)? {
             poll()?;
+        }
+        let spare = rewrite.take_spare();
+        if spare.capacity() > 0 {
+            spares.lock().push(spare);
         }
         Ok(WrittenPart(runs))
     }
@@ -151,6 +163,8 @@ pub struct PrivateRuns {
     stamp: u64,
     /// Stored size at which runs are cut.
     target_bytes: u64,
+    /// Empty but between generations that are written for a merge.
+    spares: Spares,
 }
 
 impl PrivateRuns {
@@ -159,7 +173,8 @@ impl PrivateRuns {
         let tree = tree.inner.clone();
         let target_bytes = target_bytes.min(tree.options.leaf_bytes);
         let view = PrivateView(Arc::from([]));
-        PrivateRuns { tree, generations: Vec::new(), view, stamp: 0, target_bytes }
+        let spares = Spares::default();
+        PrivateRuns { tree, generations: Vec::new(), view, stamp: 0, target_bytes, spares }
     }
 
     pub fn id(&self) -> TreeId {
@@ -242,7 +257,7 @@ impl PrivateRuns {
         run: RunParts<'_>,
     ) -> Result<()> {
         let format = self.format_for_merge();
-        self.rewrite(self.generations.len(), input, format, Some(segment), run)
+        self.rewrite_parts(self.generations.len(), input, format, Some(segment), run)
     }
 
     fn format_for_merge(&self) -> RunFormat {
@@ -275,14 +290,15 @@ impl PrivateRuns {
     /// generations still hold the same changes.
     pub fn tidy(&mut self, marks: &[u64], poll: &mut dyn FnMut() -> Result<()>) -> Result<()> {
         self.join(marks);
-        while let Some(first) = self.mergeable(marks) {
+        while let Some(first) = self.mergeable(marks, FAN_IN) {
             self.merge_from(first, self.tree.formats().leaf, &[], &mut one_by_one(poll))?;
         }
         Ok(())
     }
 
     /// As [`Self::tidy`] without savepoints, in parts, which end before `bounds`. `for_merge`: [`Self::write_merged`]
-    /// follows, so what is merged is compressed as by [`Self::write_for_merge`].
+    /// follows, so what is merged is compressed as by [`Self::write_for_merge`], and as nobody reads before that, as
+    /// many generations are left as one merge takes.
     pub fn tidy_parts(
         &mut self,
         for_merge: bool,
@@ -290,7 +306,8 @@ impl PrivateRuns {
         run: RunParts<'_>,
     ) -> Result<()> {
         self.join(&[]);
-        while let Some(first) = self.mergeable(&[]) {
+        let fan_in = if for_merge { FAN_IN_LAST } else { FAN_IN };
+        while let Some(first) = self.mergeable(&[], fan_in) {
             let format = match for_merge {
                 true => self.format_for_merge(),
                 false => self.tree.formats().leaf,
@@ -338,6 +355,20 @@ impl PrivateRuns {
         segment: Option<Segment>,
         run: RunParts<'_>,
     ) -> Result<()> {
+        let done = self.rewrite_parts(first, newest, format, segment, run);
+        self.spares.lock().clear();
+        done
+    }
+
+    /// As [`Self::rewrite`]; memory for runs is kept.
+    fn rewrite_parts(
+        &mut self,
+        first: usize,
+        newest: Parted,
+        format: RunFormat,
+        segment: Option<Segment>,
+        run: RunParts<'_>,
+    ) -> Result<()> {
         let ascends = |segment: Segment| self.upto() <= segment.after;
         assert!(segment.is_none_or(ascends), "segments of operations ascend (PV2)");
         let segments = self.generations[first..].iter().map(|g| g.segment).chain(segment);
@@ -347,7 +378,8 @@ impl PrivateRuns {
         let part = |range: Range| {
             let mut inputs: Vec<MergeInput> = newest_inputs.next().into_iter().collect();
             inputs.extend(self.inputs(first, &range)?);
-            Ok(MergePart { tree: tree.clone(), format, target_bytes, inputs })
+            let (tree, spares) = (tree.clone(), self.spares.clone());
+            Ok(MergePart { tree, format, target_bytes, inputs, spares })
         };
         let parts = ranges(&newest.bounds).map(part).collect::<Result<Vec<_>>>()?;
         let runs: Vec<Slice> = run(parts)?.into_iter().flat_map(|part| part.0).collect();
@@ -401,7 +433,7 @@ impl PrivateRuns {
     }
 
     /// The first of the newest generations that are to be merged.
-    fn mergeable(&self, marks: &[u64]) -> Option<usize> {
+    fn mergeable(&self, marks: &[u64], fan_in: usize) -> Option<usize> {
         let all = &self.generations;
         let newest = all.last()?.segment;
         let (mut class, mut in_class) = (0, 0);
@@ -413,7 +445,7 @@ impl PrivateRuns {
                 (class, in_class) = (g.class(), 0);
             }
             in_class += usize::from(g.class() == class);
-            if in_class == FAN_IN {
+            if in_class == fan_in {
                 return Some(i);
             }
         }

@@ -97,11 +97,27 @@ impl Rewrite {
             let index = built.index(&format!("{}.frd", tree.id.table))?;
             let extent = tree.store.write_run(&built, &index)?;
             let meta = built.meta;
+            job.reuse(built.bytes);
             note_written(tree, &meta, &self.format);
             let run = TrunkRun::fresh(Run::with_index(meta, index), extent, tree.store.clone());
             out.push(Slice::whole(Arc::new(run)));
         }
         Ok(self.finished)
+    }
+
+    /// Memory for a run, which another rewrite had.
+    pub fn reuse(&mut self, bytes: Vec<u8>) {
+        if let Work::Merge(job) = &mut self.work {
+            job.reuse(bytes);
+        }
+    }
+
+    /// The memory that a run had, for another rewrite; may be empty.
+    pub fn take_spare(&mut self) -> Vec<u8> {
+        match &mut self.work {
+            Work::Merge(job) => job.take_spare(),
+            Work::Counted(_) => Vec::new(),
+        }
     }
 }
 

@@ -30,6 +30,10 @@ pub(crate) struct Chunk {
 
 /// A chunk has at most this many bytes of keys and values.
 const CHUNK_BYTES_MAX: usize = 1 << 30;
+/// Bytes of keys in which it is looked for differences at once.
+const WINDOW: usize = 64;
+/// Fewer keys than this are compared with each other.
+const FEW: usize = 16;
 
 impl Chunk {
     pub fn push(&mut self, key: &[u8], value: &[u8]) {
@@ -100,8 +104,18 @@ impl Chunk {
             return;
         }
         let mut places = std::mem::take(&mut self.places);
-        let part = &mut places[from..to];
-        let differing = self.differing(part);
+        self.sort_from(&mut places[from..to], 0);
+        self.places = places;
+        if from == 0 {
+            self.sorted = to;
+        }
+    }
+
+    /// Sorts places whose keys have the same first `same` bytes, by the heads of the keys. Places that then have the
+    /// same head are sorted by their next heads: a key is read once for eight bytes that tell it from others, where a
+    /// comparison of whole keys would read two of them at random places of the memory.
+    fn sort_from(&self, part: &mut [Place], same: usize) {
+        let differing = self.differing(part, same);
         let in_a_row = differing[7] - differing[0] == 7;
         for place in part.iter_mut() {
             // Where the heads of two keys differ first, the keys differ first, or one has ended.
@@ -114,39 +128,62 @@ impl Chunk {
                 }
             };
         }
-        let by_key = |a: &Place, b: &Place| match a.head.cmp(&b.head) {
-            Ordering::Equal => self.key(*a).cmp(self.key(*b)),
-            other => other,
-        };
-        part.sort_unstable_by(by_key);
-        self.places = places;
-        if from == 0 {
-            self.sorted = to;
+        part.sort_unstable_by_key(|place| place.head);
+        let same = differing[7] + 1;
+        for equal in part.chunk_by_mut(|a, b| a.head == b.head) {
+            match equal.len() {
+                1 => {}
+                ..FEW => equal.sort_unstable_by(|a, b| self.compare_from(same, *a, *b)),
+                // All have ended, with zeros.
+                _ if equal.iter().all(|place| place.key as usize <= same) => {
+                    equal.sort_unstable_by_key(|place| place.key);
+                }
+                _ => self.sort_from(equal, same),
+            }
         }
     }
 
-    /// The first eight places at which not all of these keys have the same byte, ascending. Keys of texts have
-    /// weights whose high bytes are all the same: eight bytes in a row would tell few of them apart. Only the first
-    /// bytes are looked at; others count as different.
-    fn differing(&self, part: &[Place]) -> [usize; 8] {
-        const WORDS: usize = 8;
-        let first = part.first().map_or(&[][..], |first| self.key(*first));
-        let mut differ = [0u64; WORDS];
-        // Every key has these bytes; behind them one may have ended, which is a difference too.
-        let mut shared = first.len();
-        for place in part {
-            let key = self.key(*place);
-            shared = shared.min(key.len());
-            let (ours, theirs) = (first.as_chunks::<8>().0, key.as_chunks::<8>().0);
-            for (word, (a, b)) in differ.iter_mut().zip(ours.iter().zip(theirs)) {
-                *word |= u64::from_be_bytes(*a) ^ u64::from_be_bytes(*b);
+    /// Orders two keys that have the same first `same` bytes, where a key that has ended goes on with zeros.
+    fn compare_from(&self, same: usize, a: Place, b: Place) -> Ordering {
+        let rest = |place: Place| self.key(place).get(same..).unwrap_or_default();
+        rest(a).cmp(rest(b)).then(a.key.cmp(&b.key))
+    }
+
+    /// The first eight places behind the first `same` bytes at which not all of these keys have the same byte, ascending;
+    /// a key that has ended goes on with zeros. Keys of texts have weights whose high bytes are all the same: eight bytes in
+    /// a row would tell few of them apart. Only [`WINDOW`] bytes are looked at; others count as different.
+    fn differing(&self, part: &[Place], same: usize) -> [usize; 8] {
+        let mut differ = [0u64; WINDOW / 8];
+        if let Some((first, others)) = part.split_first() {
+            let first = self.words(*first, same);
+            for place in others {
+                let words = self.words(*place, same);
+                for (differ, (a, b)) in differ.iter_mut().zip(first.iter().zip(&words)) {
+                    *differ |= a ^ b;
+                }
             }
         }
-        // What is not in a whole word of every key counts as different.
-        let known = (shared / 8).min(WORDS) * 8;
-        let differs = |at: &usize| *at >= known || differ[at / 8].to_be_bytes()[at % 8] != 0;
-        let mut found = (0..).filter(differs);
-        std::array::from_fn(|_| found.next().unwrap_or(known))
+        let differs = |at: &usize| *at >= WINDOW || differ[at / 8].to_be_bytes()[at % 8] != 0;
+        let mut found = (0..).filter(differs).map(|at| same + at);
+        std::array::from_fn(|_| found.next().unwrap_or(same + WINDOW))
+    }
+
+    /// The bytes of a key behind the first `same`, and zeros.
+    #[inline]
+    fn words(&self, place: Place, same: usize) -> [u64; WINDOW / 8] {
+        let key = self.key(place);
+        let (whole, rest) = key.get(same..).unwrap_or_default().as_chunks::<8>();
+        let mut words = [0; WINDOW / 8];
+        for (word, bytes) in words.iter_mut().zip(whole) {
+            *word = u64::from_be_bytes(*bytes);
+        }
+        if let Some(word) = words.get_mut(whole.len()).filter(|_| !rest.is_empty()) {
+            *word = match key.last_chunk::<8>() {
+                Some(last) => u64::from_be_bytes(*last) << (8 * (8 - rest.len())),
+                None => rest.iter().rev().fold(0, |word, b| word >> 8 | u64::from(*b) << 56),
+            };
+        }
+        words
     }
 
     /// Removes all entries; the memory is used again.
@@ -242,7 +279,7 @@ mod tests {
             let mut chunk = Chunk::default();
             keys.iter().for_each(|key| chunk.push(key, &key[..3]));
             assert_eq!(chunk.unsorted, !in_order);
-            assert_eq!(chunk.differing(&chunk.places), [6, 7, 8, 9, 10, 11, 12, 13]);
+            assert_eq!(chunk.differing(&chunk.places, 0), [6, 7, 8, 13, 14, 15, 16, 64]);
             let mut sorted = chunk.sorted();
             let mut wanted = keys.clone();
             wanted.sort();
@@ -271,13 +308,39 @@ mod tests {
         keys.sort();
         keys.dedup();
         keys.iter().rev().for_each(|key| chunk.push(key, b""));
-        assert_eq!(chunk.differing(&chunk.places), [1, 3, 5, 7, 9, 11, 13, 15]);
+        assert_eq!(chunk.differing(&chunk.places, 0), [1, 3, 5, 7, 9, 11, 13, 15]);
         let mut sorted = chunk.sorted();
         for key in keys {
             assert_eq!(sorted.entry().key, key);
             sorted.advance().unwrap();
         }
         assert!(!sorted.valid());
+    }
+
+    /// More than [`FEW`] keys have the same head, again and again; some end with zeros where others go on with them.
+    #[test]
+    fn keys_with_the_same_heads_are_sorted_by_the_next_ones() {
+        for letters in [1u64, 2, 3] {
+            let (mut chunk, mut keys) = (Chunk::default(), Vec::new());
+            let mut number = 7u64;
+            for _ in 0..5_000 {
+                let mut next = |below: u64| {
+                    number = number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                    (number >> 33) % below
+                };
+                let long = next(90);
+                keys.push((0..long).map(|_| (next(letters) * next(2)) as u8).collect::<Vec<_>>());
+            }
+            keys.sort();
+            keys.dedup();
+            keys.iter().rev().for_each(|key| chunk.push(key, b""));
+            let mut sorted = chunk.sorted();
+            for key in keys {
+                assert_eq!(sorted.entry().key, key);
+                sorted.advance().unwrap();
+            }
+            assert!(!sorted.valid());
+        }
     }
 
     #[test]

@@ -102,6 +102,26 @@ fn generations_for_a_merge_end_in_one_that_is_compressed() {
     }
 }
 
+/// What is merged in the end is not merged before, as long as one merge can take it.
+#[test]
+fn generations_for_a_merge_wait_for_it() {
+    let mut rng = TestRng::new(9);
+    let bench = Bench::new(tiny());
+    let mut owner = Owner::new(&bench);
+    for round in 1..=70 {
+        let value = |n: u64| (row(n * 999 % 1000), Some(vec![below(&mut rng, 250) as u8; 60]));
+        let changes: Vec<_> = (0..50).map(value).collect();
+        let (input, segment) = owner.input(changes);
+        let (input, mut poll) = (Parted::whole(input), || Ok(()));
+        let mut run = one_by_one(&mut poll);
+        owner.runs.write_for_merge(input, segment, &mut run).unwrap();
+        owner.runs.tidy_parts(true, &[], &mut run).unwrap();
+        let generations = owner.runs.generations();
+        assert!(if round < 32 { generations == round } else { generations < 34 });
+        owner.verify(&bench);
+    }
+}
+
 #[test]
 fn a_rollback_drops_what_came_after_its_savepoint_and_gives_the_blocks_back() {
     let mut rng = TestRng::new(4);
