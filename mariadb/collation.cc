@@ -7,6 +7,8 @@
 //  CO3. Weights order as the server compares, because it compares rows that it reads with the ends of a
 //  range. They are those of strnxfrm() except for the collations of `oddity`, where strnxfrm() orders
 //  otherwise.
+//  CO4. The weights of a text of ASCII characters alone are taken from a table where the server would append those of
+//  one character after the other: `ascii_of` knows such collations, and tries all pairs of characters.
 //
 // Tested in mysql-test/frond/t/collations.test and collations_odd.test against the server's own comparison.
 
@@ -14,7 +16,10 @@
 
 #include "collation.h"
 
+#include <algorithm>
 #include <atomic>
+#include <memory>
+#include <vector>
 
 static std::atomic<CHARSET_INFO *> known[MY_ALL_CHARSETS_SIZE];
 
@@ -85,6 +90,88 @@ static size_t weights_at(CHARSET_INFO *cs, uint32_t level, const uint8_t *src, s
                         MY_STRXFRM_LEVEL1 << level);
 }
 
+// ---- ASCII (CO4)
+
+namespace {
+
+struct AsciiLevel {
+    bool in_use;
+    uint8_t longest;
+    uint8_t len[128];
+    uint8_t weights[128][4];
+};
+
+struct Ascii {
+    AsciiLevel levels[MY_STRXFRM_NLEVELS];
+};
+
+} // namespace
+
+static std::atomic<const Ascii *> ascii[MY_ALL_CHARSETS_SIZE];
+
+// Whether characters have weights of their own; those of a character set of single bytes come from such a table anyway.
+static bool has_weights_by_character(CHARSET_INFO *cs) {
+    if (cs->mbminlen != 1 || cs->mbmaxlen == 1 || (cs->state & MY_CS_NONASCII))
+        return false;
+    if (!cs->uca)
+        return cs->number == 33 || cs->number == 45 || // utf8mb3_general_ci, utf8mb4_general_ci
+               cs->number == 1057 || cs->number == 1069; // the same without padding
+    // Languages have contractions, the root of the Unicode algorithm has none of ASCII characters.
+    return !cs->tailoring || !*cs->tailoring;
+}
+
+// The weights of `src`; their length, or -1 if there are other characters or too little room.
+static ssize_t ascii_weights(const AsciiLevel &level, const uint8_t *src, size_t src_len,
+                             uint8_t *dst, size_t dst_len) {
+    if (dst_len < src_len * level.longest + sizeof level.weights[0])
+        return -1;
+    uint8_t *to = dst, seen = 0;
+    for (const uint8_t *end = src + src_len; src < end; src++) {
+        seen |= *src;
+        const size_t c = *src & 0x7f;
+        memcpy(to, level.weights[c], sizeof level.weights[c]); // all, which is one store
+        to += level.len[c];
+    }
+    return seen & 0x80 ? -1 : to - dst;
+}
+
+static bool fill_level(CHARSET_INFO *cs, uint32_t number, AsciiLevel *level) {
+    std::vector<uint8_t> pairs;
+    for (size_t c = 0; c < 128; c++) {
+        const uint8_t src = static_cast<uint8_t>(c);
+        uint8_t weight[256];
+        const size_t len = weights_at(cs, number, &src, 1, weight, sizeof weight);
+        if (len > sizeof level->weights[c])
+            return false;
+        memcpy(level->weights[c], weight, len);
+        level->len[c] = static_cast<uint8_t>(len);
+        level->longest = std::max(level->longest, level->len[c]);
+        for (size_t next = 0; next < 128; next++)
+            pairs.insert(pairs.end(), {src, static_cast<uint8_t>(next)});
+    }
+    std::vector<uint8_t> ours(8 * pairs.size()), theirs(8 * pairs.size());
+    const ssize_t len = ascii_weights(*level, pairs.data(), pairs.size(), ours.data(), ours.size());
+    const size_t wanted =
+        weights_at(cs, number, pairs.data(), pairs.size(), theirs.data(), theirs.size());
+    return len >= 0 && static_cast<size_t>(len) == wanted &&
+           !memcmp(ours.data(), theirs.data(), wanted);
+}
+
+static void make_ascii(CHARSET_INFO *cs, const frond_column_spec &column) {
+    if (cs->number >= MY_ALL_CHARSETS_SIZE || ascii[cs->number].load(std::memory_order_acquire) ||
+        !has_weights_by_character(cs))
+        return;
+    auto made = std::make_unique<Ascii>();
+    for (size_t n = 0; n < column.level_count; n++) {
+        AsciiLevel &level = made->levels[column.levels[n]];
+        level.in_use = fill_level(cs, column.levels[n], &level);
+    }
+    const Ascii *none = nullptr;
+    // They stay as long as the server runs, as the collations do.
+    if (ascii[cs->number].compare_exchange_strong(none, made.get(), std::memory_order_acq_rel))
+        made.release();
+}
+
 // Bytes sort as their characters, so no weights are needed. Character sets with a minimum of two bytes per
 // character (ucs2, utf16, utf32) sort by code point, which their bytes do not (surrogates).
 static bool sorts_by_bytes(CHARSET_INFO *cs) {
@@ -126,11 +213,19 @@ bool frond_collation_describe(CHARSET_INFO *cs, frond_column_spec *column) {
         memcpy(column->space[n], weight, len);
         column->space_len[n] = static_cast<uint8_t>(len);
     }
+    make_ascii(cs, *column);
     return column->level_count != 0;
 }
 
 size_t frond_collation_weights(void *, uint32_t charset, uint32_t level, const uint8_t *src,
                                size_t src_len, uint8_t *dst, size_t dst_len) {
+    if (charset < MY_ALL_CHARSETS_SIZE && level < MY_STRXFRM_NLEVELS)
+        if (const Ascii *all = ascii[charset].load(std::memory_order_acquire))
+            if (all->levels[level].in_use) {
+                const ssize_t len = ascii_weights(all->levels[level], src, src_len, dst, dst_len);
+                if (len >= 0)
+                    return static_cast<size_t>(len);
+            }
     return weights_at(find(charset), level, src, src_len, dst, dst_len);
 }
 
