@@ -54,17 +54,14 @@ struct Generation {
     runs: Arc<[Slice]>,
     segment: Segment,
     bytes: u64,
-    /// Bytes of keys and values.
-    logical: u64,
     entries: u64,
 }
 
 impl Generation {
     fn new(runs: Vec<Slice>, segment: Segment) -> Generation {
         let counts = crate::slice::sum(&runs);
-        let logical = runs.iter().map(|s| s.run.meta().logical_bytes).sum();
         let (bytes, entries) = (counts.bytes, counts.entries);
-        Generation { runs: runs.into(), segment, bytes, logical, entries }
+        Generation { runs: runs.into(), segment, bytes, entries }
     }
 
     /// Size class: each is eight times as large as the one before.
@@ -248,8 +245,8 @@ impl PrivateRuns {
         self.rewrite(self.generations.len(), input, format, Some(segment), run)
     }
 
-    /// As [`Self::write_parts`], of a generation that [`Self::write_merged`] will merge with others: it is not
-    /// compressed, unless the oldest one shows that its pages take less than half of what their entries do.
+    /// As [`Self::write_parts`], of a generation that [`Self::write_merged`] will merge with others: it is read once and
+    /// soon, so it is not compressed.
     pub fn write_for_merge(
         &mut self,
         input: Parted,
@@ -262,13 +259,7 @@ impl PrivateRuns {
 
     fn format_for_merge(&self) -> RunFormat {
         let leaf = self.tree.formats().leaf;
-        let plain = RunFormat { compression: Compression::None, filter: false, ..leaf };
-        let worth = |g: &Generation| g.bytes < g.logical / 2;
-        if self.generations.first().is_none_or(worth) {
-            leaf
-        } else {
-            plain
-        }
+        RunFormat { compression: Compression::None, filter: false, ..leaf }
     }
 
     /// Writes `input`, which is later than all that were written before, and merges it with all generations into
@@ -297,7 +288,7 @@ impl PrivateRuns {
     }
 
     /// As [`Self::tidy`] without savepoints, in parts, which end before `bounds`. `for_merge`: [`Self::write_merged`]
-    /// follows, so what is merged is compressed as by [`Self::write_for_merge`], and as nobody reads before that, as
+    /// follows, so what is merged is not compressed either, and as nobody reads before that, as
     /// many generations are left as one merge takes.
     pub fn tidy_parts(
         &mut self,

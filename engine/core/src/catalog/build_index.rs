@@ -35,9 +35,9 @@ use crate::table::trees::Changes;
 /// Entries between two polls.
 const POLL_EVERY: u64 = 128;
 /// The chunks of all indexes take a share of the cache, within bounds.
-const SHARE: usize = 16;
+const SHARE: usize = 8;
 const CHUNKS_MIN: usize = 1 << 20;
-const CHUNKS_MAX: usize = 128 << 20;
+const CHUNKS_MAX: usize = 256 << 20;
 /// Each thread has a run in memory that it writes, and the scan, which has one thread, soon takes most of the time.
 const THREADS_MAX: usize = 4;
 /// Chunks of all indexes that are worth a thread for sorting each.
@@ -125,8 +125,14 @@ impl Alter {
             |new: &NewIndex| PrivateRuns::new(self.table.tree(new.tree), core.options.leaf_bytes);
         let mut sorts: Vec<EntrySort> = self.new.iter().map(|n| EntrySort::new(runs(n))).collect();
         let most = (core.shared.budget.limit() / SHARE).clamp(CHUNKS_MIN, CHUNKS_MAX);
-        let charge = core.shared.budget.charge(Part::WriteBuffers, most);
+        // The chunks, and the run that each thread writes.
+        let runs = (threads(&core) * core.options.leaf_bytes as usize)
+            .min(core.shared.budget.limit() / SHARE);
+        let charge = core.shared.budget.charge(Part::WriteBuffers, most + runs);
         core.fit_cache();
+        let room = most.min(2 * self.table.tree(0).stats().logical_bytes as usize);
+        let rows = self.table.rows() as usize;
+        sorts.iter_mut().for_each(|sort| sort.chunk.reserve(room, rows));
         let mut entries = Entries::new();
         let mut cursor = self.table.tree(0).cursor(self.at, Bounds::all());
         let mut valid = cursor.first()?;
@@ -303,7 +309,7 @@ impl Alter {
 /// all of them, a part of its keys each.
 fn write_all(sorts: &mut [EntrySort], build: &mut Build<'_>, all: bool) -> Result<()> {
     let core = build.core.clone();
-    let threads = core.options.background_threads.clamp(1, THREADS_MAX);
+    let threads = threads(&core);
     let bytes: usize = sorts.iter().map(|sort| sort.chunk.memory()).sum();
     if threads > 1 && bytes >= SORT_BYTES {
         sort_chunks(&core, sorts, &mut || build.poll())?;
@@ -321,6 +327,10 @@ fn write_all(sorts: &mut [EntrySort], build: &mut Build<'_>, all: bool) -> Resul
         written.map_err(|e| build.note(e))?;
     }
     Ok(())
+}
+
+fn threads(core: &Core) -> usize {
+    core.options.background_threads.clamp(1, THREADS_MAX)
 }
 
 fn write_part(part: MergePart) -> Task<WrittenPart> {

@@ -15,17 +15,62 @@ struct Place {
     head: u64,
     at: u32,
     key: u32,
-    value: u32,
 }
+
+/// Behind a key is the length of its value, then the value.
+const LEN: usize = size_of::<u32>();
 
 /// Entries in the order in which they came. Keys are distinct.
 #[derive(Default)]
 pub(crate) struct Chunk {
     bytes: Vec<u8>,
     places: Vec<Place>,
+    differing: Differing,
     unsorted: bool,
     /// The first entries, which are in order although they did not come so.
     sorted: usize,
+}
+
+/// The bytes, of the first [`WINDOW`] behind those that are known to be the same, that are not the same in all keys.
+#[derive(Clone, Copy, Default)]
+struct Differing {
+    first: Option<[u64; WINDOW / 8]>,
+    bits: [u64; WINDOW / 8],
+}
+
+impl Differing {
+    #[inline]
+    fn note(&mut self, rest: &[u8]) {
+        let words = words(rest);
+        let first = self.first.get_or_insert(words);
+        for (bits, (a, b)) in self.bits.iter_mut().zip(first.iter().zip(&words)) {
+            *bits |= a ^ b;
+        }
+    }
+
+    /// The first eight such places; those behind the window count as different.
+    fn places(&self) -> [usize; 8] {
+        let differs = |at: &usize| *at >= WINDOW || self.bits[at / 8].to_be_bytes()[at % 8] != 0;
+        let mut found = (0..).filter(differs);
+        std::array::from_fn(|_| found.next().unwrap_or(WINDOW))
+    }
+}
+
+/// The first bytes of `rest`, and zeros.
+#[inline]
+fn words(rest: &[u8]) -> [u64; WINDOW / 8] {
+    let (whole, end) = rest.as_chunks::<8>();
+    let mut words = [0; WINDOW / 8];
+    for (word, bytes) in words.iter_mut().zip(whole) {
+        *word = u64::from_be_bytes(*bytes);
+    }
+    if let Some(word) = words.get_mut(whole.len()).filter(|_| !end.is_empty()) {
+        *word = match rest.last_chunk::<8>() {
+            Some(last) => u64::from_be_bytes(*last) << (8 * (8 - end.len())),
+            None => end.iter().rev().fold(0, |word, b| word >> 8 | u64::from(*b) << 56),
+        };
+    }
+    words
 }
 
 /// A chunk has at most this many bytes of keys and values.
@@ -40,15 +85,30 @@ impl Chunk {
         if let Some(last) = self.places.last() {
             self.unsorted |= self.key(*last) > key;
         }
+        self.differing.note(key);
         let at = self.bytes.len() as u32;
         self.bytes.extend_from_slice(key);
+        self.bytes.extend_from_slice(&(value.len() as u32).to_le_bytes());
         self.bytes.extend_from_slice(value);
-        let (key, value) = (key.len() as u32, value.len() as u32);
-        self.places.push(Place { head: 0, at, key, value });
+        self.places.push(Place { head: 0, at, key: key.len() as u32 });
+    }
+
+    /// Makes room for `entries` of so many bytes in all, so that the memory is not moved when it grows; it is only taken
+    /// when it is used.
+    pub fn reserve(&mut self, bytes: usize, entries: usize) {
+        // Without room the memory grows as it is used.
+        let _ = self.bytes.try_reserve_exact(bytes.min(CHUNK_BYTES_MAX));
+        let _ = self.places.try_reserve_exact(entries.min(bytes / size_of::<Place>()));
     }
 
     fn key(&self, place: Place) -> &[u8] {
         &self.bytes[place.at as usize..][..place.key as usize]
+    }
+
+    fn value(&self, place: Place) -> &[u8] {
+        let rest = &self.bytes[(place.at + place.key) as usize..];
+        let len = rest.first_chunk::<LEN>().map_or(0, |len| u32::from_le_bytes(*len));
+        &rest[LEN..][..len as usize]
     }
 
     /// Bytes of memory.
@@ -91,7 +151,7 @@ impl Chunk {
             // Parts may have been sorted, so what is left need not be at the beginning of the bytes.
             self.places.truncate(len);
             self.sorted = 0;
-            let end = |p: &Place| p.at as usize + (p.key + p.value) as usize;
+            let end = |p: &Place| (p.at + p.key) as usize + LEN + self.value(*p).len();
             let used = self.places.iter().map(end).max().unwrap_or(0);
             self.bytes.truncate(used);
             self.unsorted &= len > 0;
@@ -104,7 +164,7 @@ impl Chunk {
             return;
         }
         let mut places = std::mem::take(&mut self.places);
-        self.sort_from(&mut places[from..to], 0);
+        self.sort_from(&mut places[from..to], 0, &self.differing);
         self.places = places;
         if from == 0 {
             self.sorted = to;
@@ -114,8 +174,8 @@ impl Chunk {
     /// Sorts places whose keys have the same first `same` bytes, by the heads of the keys. Places that then have the
     /// same head are sorted by their next heads: a key is read once for eight bytes that tell it from others, where a
     /// comparison of whole keys would read two of them at random places of the memory.
-    fn sort_from(&self, part: &mut [Place], same: usize) {
-        let differing = self.differing(part, same);
+    fn sort_from(&self, part: &mut [Place], same: usize, differing: &Differing) {
+        let differing = differing.places().map(|at| same + at);
         let in_a_row = differing[7] - differing[0] == 7;
         for place in part.iter_mut() {
             // Where the heads of two keys differ first, the keys differ first, or one has ended.
@@ -138,7 +198,7 @@ impl Chunk {
                 _ if equal.iter().all(|place| place.key as usize <= same) => {
                     equal.sort_unstable_by_key(|place| place.key);
                 }
-                _ => self.sort_from(equal, same),
+                _ => self.sort_from(equal, same, &self.differing(equal, same)),
             }
         }
     }
@@ -149,47 +209,18 @@ impl Chunk {
         rest(a).cmp(rest(b)).then(a.key.cmp(&b.key))
     }
 
-    /// The first eight places behind the first `same` bytes at which not all of these keys have the same byte, ascending;
-    /// a key that has ended goes on with zeros. Keys of texts have weights whose high bytes are all the same: eight bytes in
-    /// a row would tell few of them apart. Only [`WINDOW`] bytes are looked at; others count as different.
-    fn differing(&self, part: &[Place], same: usize) -> [usize; 8] {
-        let mut differ = [0u64; WINDOW / 8];
-        if let Some((first, others)) = part.split_first() {
-            let first = self.words(*first, same);
-            for place in others {
-                let words = self.words(*place, same);
-                for (differ, (a, b)) in differ.iter_mut().zip(first.iter().zip(&words)) {
-                    *differ |= a ^ b;
-                }
-            }
-        }
-        let differs = |at: &usize| *at >= WINDOW || differ[at / 8].to_be_bytes()[at % 8] != 0;
-        let mut found = (0..).filter(differs).map(|at| same + at);
-        std::array::from_fn(|_| found.next().unwrap_or(same + WINDOW))
-    }
-
-    /// The bytes of a key behind the first `same`, and zeros.
-    #[inline]
-    fn words(&self, place: Place, same: usize) -> [u64; WINDOW / 8] {
-        let key = self.key(place);
-        let (whole, rest) = key.get(same..).unwrap_or_default().as_chunks::<8>();
-        let mut words = [0; WINDOW / 8];
-        for (word, bytes) in words.iter_mut().zip(whole) {
-            *word = u64::from_be_bytes(*bytes);
-        }
-        if let Some(word) = words.get_mut(whole.len()).filter(|_| !rest.is_empty()) {
-            *word = match key.last_chunk::<8>() {
-                Some(last) => u64::from_be_bytes(*last) << (8 * (8 - rest.len())),
-                None => rest.iter().rev().fold(0, |word, b| word >> 8 | u64::from(*b) << 56),
-            };
-        }
-        words
+    /// Where keys that have the same first `same` bytes differ; a key that has ended goes on with zeros.
+    fn differing(&self, part: &[Place], same: usize) -> Differing {
+        let mut differing = Differing::default();
+        part.iter().for_each(|p| differing.note(self.key(*p).get(same..).unwrap_or_default()));
+        differing
     }
 
     /// Removes all entries; the memory is used again.
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.places.clear();
+        self.differing = Differing::default();
         self.unsorted = false;
         self.sorted = 0;
     }
@@ -244,8 +275,8 @@ impl EntrySource for SortedChunk {
     #[inline]
     fn entry(&self) -> EntryRef<'_> {
         let place = self.chunk.places[self.next];
-        let value = &self.chunk.bytes[(place.at + place.key) as usize..][..place.value as usize];
-        EntryRef { key: self.chunk.key(place), seq: 0, kind: EntryKind::Put, value }
+        let (key, value) = (self.chunk.key(place), self.chunk.value(place));
+        EntryRef { key, seq: 0, kind: EntryKind::Put, value }
     }
 
     #[inline]
@@ -279,7 +310,7 @@ mod tests {
             let mut chunk = Chunk::default();
             keys.iter().for_each(|key| chunk.push(key, &key[..3]));
             assert_eq!(chunk.unsorted, !in_order);
-            assert_eq!(chunk.differing(&chunk.places, 0), [6, 7, 8, 13, 14, 15, 16, 64]);
+            assert_eq!(chunk.differing.places(), [6, 7, 8, 13, 14, 15, 16, 64]);
             let mut sorted = chunk.sorted();
             let mut wanted = keys.clone();
             wanted.sort();
@@ -308,7 +339,7 @@ mod tests {
         keys.sort();
         keys.dedup();
         keys.iter().rev().for_each(|key| chunk.push(key, b""));
-        assert_eq!(chunk.differing(&chunk.places, 0), [1, 3, 5, 7, 9, 11, 13, 15]);
+        assert_eq!(chunk.differing.places(), [1, 3, 5, 7, 9, 11, 13, 15]);
         let mut sorted = chunk.sorted();
         for key in keys {
             assert_eq!(sorted.entry().key, key);

@@ -61,7 +61,7 @@ fn generations_stay_few_and_entries_are_rewritten_a_few_times() {
     assert!(written < 4 * 300 * 80, "{written} entries written");
 }
 
-/// Generations that are to be merged are not compressed, but for those whose entries compress well.
+/// Generations that are to be merged are not compressed, even if their entries compress well.
 #[test]
 fn generations_for_a_merge_end_in_one_that_is_compressed() {
     for (rounds, well) in [(0, false), (1, false), (5, false), (5, true), (40, false), (40, true)] {
@@ -82,16 +82,15 @@ fn generations_for_a_merge_end_in_one_that_is_compressed() {
             owner.runs.write_for_merge(input, segment, &mut one_by_one(&mut poll)).unwrap();
             stored.push(owner.runs.bytes() - before);
         }
-        if let [first, second, ..] = stored[..] {
-            assert_eq!(first == second, well, "{stored:?}");
-            assert!(first <= second);
-        }
+        // Equally many bytes, whatever they are.
+        assert!(stored.windows(2).all(|w| w[0] == w[1]), "{stored:?}");
         owner.verify(&bench);
         let (input, segment) = owner.input(changes());
         let (input, mut poll) = (Parted::whole(input), || Ok(()));
         owner.runs.write_merged(input, segment, &mut one_by_one(&mut poll)).unwrap();
         assert_eq!((owner.runs.generations(), owner.runs.entries()), (1, 200));
-        assert!(stored.iter().all(|bytes| owner.runs.bytes() <= *bytes));
+        let least = if well { 2 } else { 1 };
+        assert!(stored.iter().all(|bytes| least * owner.runs.bytes() <= *bytes));
         owner.verify(&bench);
         // Nothing at all may come last.
         let (input, segment) = owner.input([]);
