@@ -215,7 +215,7 @@ impl TableStore {
             let (offset, len) = index.page_range(page);
             let stored = &run.bytes[offset as usize..][..len as usize];
             let key = PageKey { table: self.id, block: run.meta.block(), page };
-            let make = || Page::parse(stored.to_vec(), &run.meta, page, &self.name).ok();
+            let make = || Page::parse(stored, &run.meta, page, &self.name).ok();
             self.shared.cache.keep_new(key, stored.len(), make);
         }
     }

@@ -10,6 +10,7 @@
 //! The payload stays packed: a cached page takes about as much memory as its entries do on disk
 //! before compression.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::ops::Range;
 
@@ -44,16 +45,21 @@ pub struct Page {
 
 impl Page {
     /// Verifies and decodes the stored bytes of page `page_no` of the run that `meta` describes;
-    /// `file` names where they came from in errors.
-    pub fn parse(bytes: Vec<u8>, meta: &RunMeta, page_no: u32, file: &str) -> Result<Page> {
-        Self::decode(bytes, meta, page_no).map_err(|what| {
+    /// `file` names where they came from in errors. Borrowed bytes are copied only if they are not compressed.
+    pub fn parse<'a>(
+        bytes: impl Into<Cow<'a, [u8]>>,
+        meta: &RunMeta,
+        page_no: u32,
+        file: &str,
+    ) -> Result<Page> {
+        Self::decode(bytes.into(), meta, page_no).map_err(|what| {
             let block = meta.id.block;
             Error::corruption(file, format_args!("block {block}, page {page_no}: {what}"))
         })
     }
 
     fn decode(
-        bytes: Vec<u8>,
+        bytes: Cow<'_, [u8]>,
         meta: &RunMeta,
         page_no: u32,
     ) -> std::result::Result<Page, &'static str> {
@@ -84,7 +90,7 @@ impl Page {
         };
         let (bytes, start) = match raw {
             Some(raw) => (raw.into_boxed_slice(), 0),
-            None => (bytes.into_boxed_slice(), PAGE_HEADER),
+            None => (bytes.into_owned().into_boxed_slice(), PAGE_HEADER),
         };
         let layout = Layout::parse(&bytes[start..], &meta.shape)?;
         Ok(Page { bytes, start, layout })

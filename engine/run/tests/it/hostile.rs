@@ -89,7 +89,7 @@ fn forged_pages_with_good_checksums_never_panic() {
             }
             let checksum = checksum64_seeded(&bytes[from + 8..to], seed(17, round, page.into()));
             bytes[from..from + 8].copy_from_slice(&checksum.to_le_bytes());
-            match Page::parse(bytes[from..to].to_vec(), &built.meta, page, "test") {
+            match Page::parse(&bytes[from..to], &built.meta, page, "test") {
                 Ok(page) => {
                     accepted += 1;
                     for e in entries_of(&page) {
