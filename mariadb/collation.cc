@@ -8,7 +8,7 @@
 //  range. They are those of strnxfrm() except for the collations of `oddity`, where strnxfrm() orders
 //  otherwise.
 //  CO4. The weights of a text of ASCII characters alone are taken from a table where the server would append those of
-//  one character after the other: `ascii_of` knows such collations, and tries all pairs of characters.
+//  one character after the other: `has_weights_by_character` knows such collations, and `make_ascii` tries all pairs of characters.
 //
 // Tested in mysql-test/frond/t/collations.test and collations_odd.test against the server's own comparison.
 

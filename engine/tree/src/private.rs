@@ -14,7 +14,8 @@
 //!   generations.
 //! - PV3. [`PrivateRuns::tidy`] leaves at most seven generations of a size class (a factor of
 //!   eight) that could be merged, so a point read searches a logarithmic number of them. Keys that
-//!   arrive in order make a generation longer and are never written again.
+//!   arrive in order make a generation longer and are never written again. Of generations that nobody reads before the
+//!   last merge, [`PrivateRuns::tidy_parts`] leaves 31.
 //!
 //! Not here: when to write a generation out, and the log. Tested in `tests/` and by the engine's tests.
 
@@ -160,7 +161,7 @@ pub struct PrivateRuns {
     stamp: u64,
     /// Stored size at which runs are cut.
     target_bytes: u64,
-    /// Empty but between generations that are written for a merge.
+    /// Kept between generations that are written for a merge, up to that merge.
     spares: Spares,
 }
 
@@ -172,6 +173,12 @@ impl PrivateRuns {
         let view = PrivateView(Arc::from([]));
         let spares = Spares::default();
         PrivateRuns { tree, generations: Vec::new(), view, stamp: 0, target_bytes, spares }
+    }
+
+    /// From now on both keep the memory of runs together, as if they were of one tree. They are not written at the same
+    /// time.
+    pub fn share_spares(&mut self, other: &PrivateRuns) {
+        self.spares = other.spares.clone();
     }
 
     pub fn id(&self) -> TreeId {

@@ -34,7 +34,7 @@ use crate::table::trees::Changes;
 
 /// Entries between two polls.
 const POLL_EVERY: u64 = 128;
-/// The chunks of all indexes take a share of the cache, within bounds.
+/// The chunks of all indexes and the runs that are written take a share of the cache, within bounds.
 const SHARE: usize = 8;
 const CHUNKS_MIN: usize = 1 << 20;
 const CHUNKS_MAX: usize = 256 << 20;
@@ -124,15 +124,18 @@ impl Alter {
         let runs =
             |new: &NewIndex| PrivateRuns::new(self.table.tree(new.tree), core.options.leaf_bytes);
         let mut sorts: Vec<EntrySort> = self.new.iter().map(|n| EntrySort::new(runs(n))).collect();
-        let most = (core.shared.budget.limit() / SHARE).clamp(CHUNKS_MIN, CHUNKS_MAX);
-        // The chunks, and the run that each thread writes.
-        let runs = (threads(&core) * core.options.leaf_bytes as usize)
-            .min(core.shared.budget.limit() / SHARE);
-        let charge = core.shared.budget.charge(Part::WriteBuffers, most + runs);
+        if let Some((first, others)) = sorts.split_first_mut() {
+            others.iter_mut().for_each(|sort| sort.runs.share_spares(&first.runs));
+        }
+        let expected = 2 * self.table.tree(0).stats().logical_bytes as usize;
+        let share = (core.shared.budget.limit() / SHARE).clamp(CHUNKS_MIN, CHUNKS_MAX);
+        let memory = share.min(expected + CHUNKS_MIN);
+        let charge = core.shared.budget.charge(Part::WriteBuffers, memory);
         core.fit_cache();
-        let room = most.min(2 * self.table.tree(0).stats().logical_bytes as usize);
+        // The run that each thread writes, and the chunks.
+        let most = memory - (threads(&core) * core.options.leaf_bytes as usize).min(memory / 2);
         let rows = self.table.rows() as usize;
-        sorts.iter_mut().for_each(|sort| sort.chunk.reserve(room, rows));
+        sorts.iter_mut().for_each(|sort| sort.chunk.reserve(most.min(expected), rows));
         let mut entries = Entries::new();
         let mut cursor = self.table.tree(0).cursor(self.at, Bounds::all());
         let mut valid = cursor.first()?;

@@ -79,6 +79,9 @@ const CHUNK_BYTES_MAX: usize = 1 << 30;
 const WINDOW: usize = 64;
 /// Fewer keys than this are compared with each other.
 const FEW: usize = 16;
+/// So many heads of a key are looked at; keys that are the same in all of them are compared with each other. It bounds
+/// the stack that sorting takes.
+const HEADS_MAX: usize = 32;
 
 impl Chunk {
     pub fn push(&mut self, key: &[u8], value: &[u8]) {
@@ -164,7 +167,7 @@ impl Chunk {
             return;
         }
         let mut places = std::mem::take(&mut self.places);
-        self.sort_from(&mut places[from..to], 0, &self.differing);
+        self.sort_from(&mut places[from..to], 0, &self.differing, HEADS_MAX);
         self.places = places;
         if from == 0 {
             self.sorted = to;
@@ -172,9 +175,9 @@ impl Chunk {
     }
 
     /// Sorts places whose keys have the same first `same` bytes, by the heads of the keys. Places that then have the
-    /// same head are sorted by their next heads: a key is read once for eight bytes that tell it from others, where a
+    /// same head are sorted by their next heads, `heads` in all: a key is read once for eight bytes that tell it from others, where a
     /// comparison of whole keys would read two of them at random places of the memory.
-    fn sort_from(&self, part: &mut [Place], same: usize, differing: &Differing) {
+    fn sort_from(&self, part: &mut [Place], same: usize, differing: &Differing, heads: usize) {
         let differing = differing.places().map(|at| same + at);
         let in_a_row = differing[7] - differing[0] == 7;
         for place in part.iter_mut() {
@@ -193,12 +196,13 @@ impl Chunk {
         for equal in part.chunk_by_mut(|a, b| a.head == b.head) {
             match equal.len() {
                 1 => {}
+                _ if heads == 1 => equal.sort_unstable_by(|a, b| self.compare_from(same, *a, *b)),
                 ..FEW => equal.sort_unstable_by(|a, b| self.compare_from(same, *a, *b)),
                 // All have ended, with zeros.
                 _ if equal.iter().all(|place| place.key as usize <= same) => {
                     equal.sort_unstable_by_key(|place| place.key);
                 }
-                _ => self.sort_from(equal, same, &self.differing(equal, same)),
+                _ => self.sort_from(equal, same, &self.differing(equal, same), heads - 1),
             }
         }
     }
@@ -372,6 +376,30 @@ mod tests {
             }
             assert!(!sorted.valid());
         }
+    }
+
+    /// At every eighth byte some keys end, so each head leaves others that are the same: the stack does not grow with the
+    /// length of the keys.
+    #[test]
+    fn long_keys_are_sorted_in_little_stack() {
+        let sort = || {
+            let (mut chunk, mut keys) = (Chunk::default(), Vec::new());
+            for n in 0..2 * FEW as u8 {
+                keys.push([vec![7; 32 << 10], vec![n]].concat());
+            }
+            for same in 1..4 << 10 {
+                keys.push([vec![7; 8 * same], vec![9]].concat());
+            }
+            keys.iter().rev().for_each(|key| chunk.push(key, b""));
+            keys.sort();
+            let mut sorted = chunk.sorted();
+            for key in keys {
+                assert!(sorted.entry().key == key);
+                sorted.advance().unwrap();
+            }
+        };
+        let thread = std::thread::Builder::new().stack_size(256 << 10);
+        thread.spawn(sort).unwrap().join().unwrap();
     }
 
     #[test]
