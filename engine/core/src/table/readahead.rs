@@ -5,12 +5,16 @@
 //! short, and each time it continues at its last position, forward or backward, its window doubles. Where it begins
 //! says nothing of where others are: look-ups at random in a small run are often near each other.
 //!
+//! Merges read many runs in turn. As many chunks as they read runs have to fit in the share below, or each is dropped when its
+//! first page has been used, and read again for the next one. So the chunks of merges get smaller as the runs get more: those of the latest
+//! reads that did not come to their run's end. Rejected: a count that merges keep. A merge that waits would take room from those that run.
+//!
 //! - RA1. The chunks of all tables together take at most 1/32 of the budget (within
 //!   `LEAST..=MOST`), are charged to it; the least recently used one is dropped first.
 //! - RA2. A chunk is only a copy of immutable bytes: losing one costs only a read. Chunks of a
 //!   freed block are dropped before its extent is written again.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -27,6 +31,8 @@ const FIRST_WINDOW: u64 = 32 << 10;
 const NEAR: u64 = 64 << 10;
 /// Scans whose position is remembered.
 const STREAMS: usize = 64;
+/// Reads of merges by which it is known how many runs they read in turn.
+const LATEST: usize = 128;
 const LEAST: usize = 1 << 20;
 const MOST: usize = 16 << 20;
 
@@ -43,6 +49,8 @@ struct State {
     bytes: usize,
     /// The oldest first.
     streams: VecDeque<Stream>,
+    /// What the latest reads of merges read that did not come to the end, the oldest first.
+    merged: VecDeque<Place>,
 }
 
 /// One run of one table.
@@ -98,7 +106,11 @@ impl Readahead {
             drop(state);
             return Plan::Found(bytes[at..at + (page.end - page.start) as usize].to_vec());
         }
-        Plan::Read(Want { place, read: state.plan(place, &page, run.bytes, access), page })
+        Plan::Read(Want {
+            place,
+            read: state.plan(place, &page, run.bytes, access, &self.budget),
+            page,
+        })
     }
 
     /// The page, when `bytes` were read for `want`; keeps the bytes read beyond it.
@@ -120,6 +132,11 @@ impl Readahead {
     pub fn forget_table(&self, table: TableId) {
         self.state.lock().retain(&self.budget, |place| place.0 != table);
     }
+}
+
+/// RA1.
+fn share(budget: &Budget) -> usize {
+    (budget.limit() / 32).clamp(LEAST, MOST)
 }
 
 impl State {
@@ -155,6 +172,7 @@ impl State {
         page: &Range<u64>,
         run_bytes: u64,
         access: Access,
+        budget: &Budget,
     ) -> Range<u64> {
         // Oversized page, or metadata that points past the run: the file reports that.
         if page.end > run_bytes || page.end - page.start >= CHUNK {
@@ -162,7 +180,18 @@ impl State {
         }
         let forward = |window: u64| page.start..run_bytes.min(page.start + window).max(page.end);
         match access {
-            Access::Merge | Access::Verify => return forward(CHUNK),
+            Access::Merge | Access::Verify => {
+                let window = self.window_of_merges(place, budget);
+                // Room for less than another page is of no use.
+                let read = match window < 2 * (page.end - page.start) {
+                    true => page.clone(),
+                    false => forward(window),
+                };
+                if read.end < run_bytes {
+                    self.merged.push_back(place);
+                }
+                return read;
+            }
             Access::Point | Access::Seek => return page.clone(),
             Access::Scan => {}
         }
@@ -188,8 +217,19 @@ impl State {
         read
     }
 
+    /// Bytes of a chunk of which there is one for each run that merges read in turn.
+    fn window_of_merges(&mut self, place: Place, budget: &Budget) -> u64 {
+        while self.merged.len() >= LATEST {
+            self.merged.pop_front();
+        }
+        let others = self.merged.iter().filter(|p| **p != place);
+        let runs = 1 + others.collect::<HashSet<_>>().len();
+        // A quarter is for scans.
+        ((share(budget) / 4 * 3 / runs) as u64).min(CHUNK)
+    }
+
     fn keep(&mut self, place: Place, offset: u64, bytes: Arc<Vec<u8>>, budget: &Budget) {
-        let limit = (budget.limit() / 32).clamp(LEAST, MOST);
+        let limit = share(budget);
         // The chunk before has been used: a page may lie across its end.
         let end = offset + bytes.len() as u64;
         let apart = |c: &Chunk| end < c.offset || c.offset + (c.bytes.len() as u64) < offset;
@@ -206,6 +246,7 @@ impl State {
 
     fn retain(&mut self, budget: &Budget, keep: impl Fn(&Place) -> bool) {
         self.streams.retain(|s| keep(&s.place));
+        self.merged.retain(|place| keep(place));
         self.drop_chunks(budget, |c| keep(&c.place));
     }
 
@@ -235,7 +276,7 @@ mod tests {
             if state.find(PLACE, &page, &budget).is_some() {
                 continue;
             }
-            let want = state.plan(PLACE, &page, RUN, access);
+            let want = state.plan(PLACE, &page, RUN, access, &budget);
             assert!(want.start <= page.start && page.end <= want.end && want.end <= RUN);
             assert!(want.end - want.start <= CHUNK);
             reads += 1;
@@ -273,6 +314,37 @@ mod tests {
         let pages = RUN.div_ceil(PAGE);
         let (reads, bytes) = walk((0..pages).map(|i| i * PAGE), Access::Merge);
         assert!(reads <= 18 && bytes < RUN + 18 * PAGE, "{reads} reads, {bytes} bytes");
+    }
+
+    /// However little memory there is, few bytes are read twice (the beginning of the page in which a chunk ends); with more
+    /// of it the reads are larger.
+    #[test]
+    fn many_runs_that_are_read_in_turn_are_read_once() {
+        for (runs, cache, most_reads) in
+            [(2, 64, 36), (30, 64, 3_000), (60, 64, 12_000), (60, 8, 60_000)]
+        {
+            let budget = Budget::new(cache << 20);
+            let mut state = State::default();
+            let (mut reads, mut bytes) = (0, 0);
+            for start in (0..RUN).step_by(PAGE as usize) {
+                for block in 0..runs {
+                    let (place, page) = ((TableId(1), block), start..(start + PAGE).min(RUN));
+                    if state.find(place, &page, &budget).is_some() {
+                        continue;
+                    }
+                    let want = state.plan(place, &page, RUN, Access::Merge, &budget);
+                    reads += 1;
+                    bytes += want.end - want.start;
+                    if want != page {
+                        let chunk = vec![0; (want.end - want.start) as usize];
+                        state.keep(place, want.start, Arc::new(chunk), &budget);
+                    }
+                }
+            }
+            let all = runs * RUN;
+            assert!(bytes < all + all / 3, "{bytes} of {all} bytes, {runs} runs");
+            assert!(reads < most_reads, "{reads} reads, {runs} runs, {cache} MiB");
+        }
     }
 
     #[test]
