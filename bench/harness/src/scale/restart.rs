@@ -22,13 +22,11 @@ pub fn run(
     if options.kills == 0 {
         return Ok(());
     }
-    let mut columns = vec!["server alone".to_string()];
-    columns.extend((1..=options.kills).map(|i| format!("kill {i}")));
-    header("first answer after", columns);
     println!(
-        "  {} s of load before each kill; frond_recovery_target={}",
+        "\n  {} s of load before each kill; frond_recovery_target={}",
         options.load, options.recovery_target
     );
+    let mut rows = Vec::new();
     for &engine in &options.engines {
         let mut lines = settings(options, plugins, &[engine], false);
         lines.push(format!("loose_frond_recovery_target={}", options.recovery_target));
@@ -62,13 +60,15 @@ pub fn run(
                 Err(why) => return Err(why),
             }
             let bytes = server.sql(TABLE_BYTES)?;
-            if bytes.trim().parse::<u64>().is_ok_and(|bytes| bytes > TABLE_MOST) {
+            let bytes: u64 =
+                bytes.trim().parse().map_err(|_| format!("bytes of r.t: {bytes:?}"))?;
+            if bytes > TABLE_MOST {
                 server.sql("TRUNCATE TABLE r.t")?;
             }
         }
         let mut cells = vec![alone];
         cells.extend(&times);
-        line(engine.label(), cells.into_iter().map(seconds));
+        rows.push((engine, cells));
         if engine == Engine::Frond {
             let worst = times.into_iter().fold(0.0, f64::max);
             verdicts.at_most(
@@ -77,6 +77,12 @@ pub fn run(
                 f64::from(options.recovery_target),
             );
         }
+    }
+    let mut columns = vec!["server alone".to_string()];
+    columns.extend((1..=options.kills).map(|i| format!("kill {i}")));
+    header("first answer after", columns);
+    for (engine, cells) in rows {
+        line(engine.label(), cells.into_iter().map(seconds));
     }
     Ok(())
 }
