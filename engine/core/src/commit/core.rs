@@ -350,6 +350,7 @@ impl Core {
         for (table, counters) in tables.iter().zip(counters) {
             table.counters().updated.store(now, Ordering::Relaxed);
             table.counters().rows.fetch_add(counters.rows_delta, Ordering::Relaxed);
+            table.note_logged(counters);
         }
         let noted = |t: &Arc<Table>| t.store().dirty_from() <= at.start;
         debug_assert!(tables.iter().all(noted), "a record that a table does not need (ST3)");
@@ -426,7 +427,7 @@ impl Core {
     /// restart does not hand them out again. Not synced: the next commit's sync covers it.
     pub(crate) fn log_unlogged_counters(&self, tables: &[Arc<Table>]) {
         for table in tables {
-            if !table.counters().unlogged.load(Ordering::Relaxed) || table.is_dropped() {
+            if !table.is_unlogged() || table.is_dropped() {
                 continue;
             }
             // On a full disk they stay unlogged until the next commit.
@@ -434,9 +435,12 @@ impl Core {
             let _ordered = self.commit.lock();
             table.store().touched(self.shared.wal.end());
             let mut payload = Vec::new();
-            record::put_counters(&mut payload, &[table.counter_record(0)]);
+            let counters = table.counter_record(0);
+            record::put_counters(&mut payload, &[counters]);
             // A poisoned log refuses every commit anyway; the counters then matter to nobody.
-            let _ = self.shared.wal.append(KIND_COUNTERS, &payload);
+            if self.shared.wal.append(KIND_COUNTERS, &payload).is_ok() {
+                table.note_logged(&counters);
+            }
         }
     }
 }

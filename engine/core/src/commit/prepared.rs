@@ -219,9 +219,12 @@ impl Core {
         let _memory = large.then(|| self.enter_large(txn.writes.bytes(), &owner)).transpose()?;
         let parts = txn.into_parts();
         let lent = tables_with_runs(&parts);
+        let tables = parts.tables.values().iter();
+        let unlogged: Vec<_> = tables.filter(|table| table.is_unlogged()).cloned().collect();
         let logged = self.log_parts(xid, parts, large, wait, &owner);
         if logged.is_err() {
             lent.iter().for_each(|table| self.upkeep.give_back_later(table));
+            self.log_unlogged_counters(&unlogged);
         }
         logged
     }

@@ -324,9 +324,24 @@ impl Table {
         }
     }
 
-    /// The counters as a record logs them.
+    /// A value was taken that is in no record.
+    pub(crate) fn is_unlogged(&self) -> bool {
+        self.counters.unlogged.load(Ordering::Relaxed)
+    }
+
+    /// A record with these counters is in the log.
+    pub(crate) fn note_logged(&self, logged: &CounterRecord) {
+        let Counters { auto_increment, row_id, .. } = &self.counters;
+        // Who takes a value sets `unlogged` behind it: either the value is seen here, or the flag is set again.
+        if auto_increment.load(Ordering::SeqCst) == logged.auto_increment
+            && row_id.load(Ordering::SeqCst) == logged.row_id
+        {
+            self.counters.unlogged.store(false, Ordering::Relaxed);
+        }
+    }
+
+    /// The counters as a record logs them; [`Table::note_logged`] when it has.
     pub(crate) fn counter_record(&self, rows_delta: i64) -> CounterRecord {
-        self.counters.unlogged.store(false, Ordering::Relaxed);
         CounterRecord {
             table: self.id,
             rows_delta,
@@ -407,8 +422,8 @@ impl Table {
 
     /// A fresh hidden row id.
     pub fn next_row_id(&self) -> u64 {
+        let id = self.counters.row_id.fetch_add(1, Ordering::SeqCst);
         self.counters.unlogged.store(true, Ordering::Relaxed);
-        let id = self.counters.row_id.fetch_add(1, Ordering::Relaxed);
         debug_assert!(id < NEXT_MAX, "N2: row ids are used up");
         id
     }

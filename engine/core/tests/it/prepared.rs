@@ -153,6 +153,25 @@ fn names_are_unique_and_a_refused_one_changes_nothing() {
     assert_eq!(all(&engine, &t).len(), 1);
 }
 
+/// The record with the value was made and refused.
+#[test]
+fn a_restart_does_not_give_again_what_a_refused_transaction_took() {
+    let vfs = memory();
+    let engine = open_with(&vfs, tiny());
+    let t = engine.create_table(plain("t")).unwrap();
+    let mut txn = begin(&engine);
+    txn.put(&t, b"a", b"1", false).unwrap();
+    let first = txn.prepare(xid(1)).unwrap();
+    let mut txn = begin(&engine);
+    txn.put(&t, b"b", b"2", false).unwrap();
+    txn.reserve_auto_increment(&t, (1, 1), 41).unwrap();
+    assert_eq!(txn.prepare(xid(1)).err().unwrap().kind(), ErrorKind::Exists);
+    first.rollback().unwrap();
+    engine.sync().unwrap();
+    let restarted = open_with(&copy(&vfs), tiny());
+    assert_eq!(restarted.open_table("t").unwrap().auto_increment(), 42);
+}
+
 /// A server may end a transaction by its name while a session is about to release its handle.
 #[test]
 fn what_is_ended_by_its_name_is_over_for_its_handle() {
