@@ -21,6 +21,7 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use frond_base::{BlockId, EntryKind, EntryRef, Lsn, NodeId, Readers, Result, TreeId};
+use frond_buffer::WriteBuffer;
 use frond_run::RunMeta;
 use parking_lot::Mutex;
 
@@ -75,7 +76,7 @@ pub(crate) struct TreeInner {
     pub ratio: AtomicU64,
     buffer_dead: AtomicU64,
     wants_freeze: AtomicBool,
-    /// Bytes of memory that were charged for the trunk.
+    /// Bytes of memory that were charged for the trunk and an empty buffer.
     pub charged: AtomicU64,
     pub dead_ranges: DeadRanges,
     pub rows: Rows,
@@ -515,7 +516,8 @@ impl TreeInner {
     /// Tells the store how much memory the trunk takes.
     fn charge(&self) {
         let totals = self.view.load().trunk.sums.totals;
-        let now = totals.memory_bytes(self.counters.runs.load(Ordering::Relaxed));
+        let trunk = totals.memory_bytes(self.counters.runs.load(Ordering::Relaxed));
+        let now = trunk + WriteBuffer::EMPTY_BYTES as u64;
         let before = self.charged.swap(now, Ordering::Relaxed);
         if before != now {
             self.store.charge_trunk(before, now);

@@ -4,23 +4,16 @@ use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 
 use crate::write_buffer::shelf::Shelf;
 
+/// The first shelf itself is not counted: an empty buffer has it, too, so no flush gives it back.
 /// A thread counts its entries after it has released the latches, so the totals may be too small
 /// for a moment, even negative; readers see 0 then.
+#[derive(Default)]
 pub(crate) struct Totals {
     entries: AtomicI64,
     bytes: AtomicI64,
 }
 
 impl Totals {
-    /// The totals of a first shelf.
-    pub fn of(shelf: &Shelf) -> Totals {
-        let totals = Totals { entries: AtomicI64::new(0), bytes: AtomicI64::new(0) };
-        let mut tally = Tally::default();
-        tally.plus(shelf);
-        totals.add(tally);
-        totals
-    }
-
     pub fn add(&self, t: Tally) {
         self.entries.fetch_add(t.entries, Relaxed);
         self.bytes.fetch_add(t.bytes, Relaxed);

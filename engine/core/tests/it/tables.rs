@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use frond_engine::{Engine, ErrorKind, TableSpec, TxnOptions, KEY_BYTES_MAX};
+use frond_engine::{Engine, ErrorKind, Options, TableSpec, TxnOptions, KEY_BYTES_MAX};
 use frond_vfs::{MemVfs, OpenHow, Vfs, VfsFile};
 
 use crate::support::*;
@@ -267,6 +267,28 @@ fn many_dropped_tables_in_the_log_hold_nobody_up() {
     assert_eq!(engine.tables().len(), 1);
     let buffered = engine.status().iter().find(|(n, _)| *n == "write_buffer_bytes").unwrap().1;
     assert!(buffered < 1 << 20, "{buffered} bytes are buffered for dropped tables");
+}
+
+/// Flushing such a table would take more memory for its file and its run than the row.
+#[test]
+fn tables_of_one_row_stay_in_their_buffers() {
+    let vfs = memory();
+    let options = Options { log_segment_bytes: 1 << 20, log_capacity_bytes: 64 << 20, ..small() };
+    let engine = Engine::open(Arc::new(vfs.clone()), options).unwrap();
+    for n in 0..6000 {
+        let table = engine.create_table(plain(&format!("t{n}"))).unwrap();
+        put(&engine, &table, b"k", &[7; 30]);
+        if n % 100 == 0 {
+            engine.background_step();
+        }
+    }
+    while engine.background_step() {}
+    let number = |name| crate::spill::number(&engine, name);
+    // The list of tables itself may be flushed.
+    assert!(number("freezes") < 10, "{} freezes", number("freezes"));
+    assert!(number("write_buffer_bytes") < 2 << 20, "{}", number("write_buffer_bytes"));
+    let files = vfs.list().unwrap().iter().filter(|name| name.ends_with(".frd")).count();
+    assert!(files <= 1, "{files} files");
 }
 
 type Interjection = (String, Box<dyn FnOnce() + Send>);

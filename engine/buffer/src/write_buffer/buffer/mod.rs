@@ -60,6 +60,10 @@ impl Default for WriteBuffer {
 }
 
 impl WriteBuffer {
+    /// Bytes of a buffer that has never had an entry.
+    pub const EMPTY_BYTES: usize =
+        std::mem::size_of::<WriteBuffer>() + std::mem::size_of::<Shelf>();
+
     /// A buffer that keeps every version.
     pub fn new() -> WriteBuffer {
         WriteBuffer::read_by(Arc::new(AllReaders))
@@ -68,12 +72,11 @@ impl WriteBuffer {
     /// A buffer that drops versions which none of `readers` needs. So a row does not fill it by
     /// changing often. Every read must be at one of their snapshots or at `SEQ_MAX`.
     pub fn read_by(readers: Arc<dyn Readers>) -> WriteBuffer {
-        let shelf = Shelf::new();
         WriteBuffer {
-            totals: Totals::of(&shelf),
+            totals: Totals::default(),
             router_bytes: AtomicU64::new(0),
             directory: ArcSwapOption::empty(),
-            leftmost: Arc::new(RwLock::new(shelf)),
+            leftmost: Arc::new(RwLock::new(Shelf::new())),
             divided: AtomicBool::new(false),
             publishing: Mutex::new(()),
             readers,
@@ -340,7 +343,7 @@ impl WriteBuffer {
         self.settled.store(frozen, Release);
     }
 
-    /// Bytes allocated.
+    /// Bytes allocated beyond [`WriteBuffer::EMPTY_BYTES`].
     #[inline]
     pub fn bytes(&self) -> u64 {
         self.totals.bytes() + self.router_bytes.load(Relaxed)
@@ -402,7 +405,7 @@ impl WriteBuffer {
         }
         assert!(hi.is_none());
         assert_eq!(entries, self.entries());
-        assert_eq!(bytes, self.totals.bytes());
+        assert_eq!(bytes - std::mem::size_of::<Shelf>() as u64, self.totals.bytes());
     }
 }
 
