@@ -182,6 +182,8 @@ impl RowCodec {
         if !to_end {
             steps.truncate(steps.iter().rposition(Step::wanted).map_or(0, |n| n + 1));
         }
+        // Thousands of scans keep theirs.
+        steps.shrink_to_fit();
         let absent = |id: u32| writer.columns.iter().all(|c| c.id != id || !c.stored);
         let fills = (0..self.schema.columns.len())
             .filter(|n| {

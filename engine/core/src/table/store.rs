@@ -17,7 +17,7 @@
 //!   the append (commit mutex or `edits`), and cleared under both; so a reader of the log's end and then
 //!   of `dirty_from` misses no record below that end.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -63,12 +63,12 @@ pub struct TableStore {
     dropped: AtomicBool,
     edits: Mutex<()>,
     /// Blocks written since the last sync: no edit may name them (TD2).
-    unsynced: Mutex<HashSet<BlockId>>,
+    unsynced: Mutex<BTreeSet<BlockId>>,
     dirty_from: AtomicU64,
     /// Bytes charged for the file's block map and free space.
     map_charged: Mutex<usize>,
     /// Pages of each run whose index was in memory, by block: of others no page is cached.
-    cached: Mutex<HashMap<BlockId, u32>>,
+    cached: Mutex<BTreeMap<BlockId, u32>>,
 }
 
 impl TableStore {
@@ -427,10 +427,6 @@ impl RunStore for TableStore {
         written.iter().for_each(|block| {
             unsynced.remove(block);
         });
-        if unsynced.is_empty() {
-            // Many tables write once in hours.
-            *unsynced = HashSet::new();
-        }
         Ok(())
     }
 

@@ -23,19 +23,22 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use frond_base::{EntryKind, Error, NodeId, Result, Seq};
+use frond_base::{EntryKind, Error, Result, Seq};
 
 use crate::bounds::{successor, Bounds};
 use crate::node::Node;
 use crate::private::PrivateView;
-use crate::slice::{Key, Range, Slice};
+use crate::slice::{Range, Slice};
 use crate::source::{BufferSource, Charge, RunSource, Source, SourceBody, Walk};
 use crate::tree::{Tree, TreeInner};
 use crate::view::{Active, Content, View};
 
+use self::spares::{Spares, Step};
+
 mod dead;
 mod dead_keys;
 mod same_source;
+mod spares;
 mod window;
 
 /// Where a seek goes.
@@ -50,10 +53,6 @@ pub enum Seek {
     /// The largest key `<`.
     Lt,
 }
-
-/// Most memory of a batch that a cursor keeps for its next view. A resting cursor keeps it, and as
-/// much again for keys.
-const SPARE_BYTES: usize = 32 << 10;
 
 /// An ordered read position. Owns its view; may move between threads.
 pub struct TreeCursor {
@@ -76,9 +75,8 @@ pub struct TreeCursor {
     limit: Option<usize>,
     /// The key at which it took its view, if this walk has taken a new one (CU2).
     renewed: Option<Vec<u8>>,
-    spare_keys: Vec<Vec<u8>>,
-    spare_batch: Option<frond_buffer::Batch>,
-    spare_path: Vec<Step>,
+    /// Its list of sources is not used: that is `sources`.
+    spares: Spares,
     dead: u64,
     buffer_dead: u64,
     /// The dead keys since the last row, while the cursor moves.
@@ -99,9 +97,6 @@ struct Window {
     dead: u64,
 }
 
-/// A node on a path, and where its range begins.
-type Step = (NodeId, Option<Key>, Arc<Node>);
-
 impl Tree {
     /// A cursor at snapshot `at` over `bounds`; not positioned.
     pub fn cursor(&self, at: Seq, bounds: Bounds) -> TreeCursor {
@@ -118,9 +113,7 @@ impl Tree {
             tied: Vec::new(),
             limit: None,
             renewed: None,
-            spare_keys: Vec::new(),
-            spare_batch: None,
-            spare_path: Vec::new(),
+            spares: Spares::default(),
             dead: 0,
             buffer_dead: 0,
             dead_keys: dead_keys::DeadKeys::default(),
@@ -159,13 +152,15 @@ impl TreeCursor {
         self.walk.at = at;
     }
 
-    /// Lets go of position, view, private runs and interrupt; keeps some memory for the next use.
+    /// Lets go of position, view, private runs and interrupt, and leaves its memory to other cursors of the thread.
     pub fn rest(&mut self) {
         // One that was not positioned has nothing else.
         if self.view.is_some() || !self.sources.is_empty() {
             self.release();
-            self.spare_keys.retain(|key| key.capacity() <= SPARE_BYTES / 32);
-            self.spare_keys.truncate(32);
+        }
+        if self.sources.capacity() > 0 {
+            let sources = std::mem::take(&mut self.sources);
+            Spares { sources, ..std::mem::take(&mut self.spares) }.leave();
         }
         self.private = None;
         self.walk.interrupt = None;
@@ -366,6 +361,12 @@ impl TreeCursor {
     fn open_view(&mut self) {
         let view = self.tree.view.load_full();
         self.walk.refills = 0;
+        if self.sources.capacity() == 0 {
+            if let Some(found) = Spares::found() {
+                self.spares = found;
+                self.sources = std::mem::take(&mut self.spares.sources);
+            }
+        }
         if let Some(private) = self.private.take() {
             private.lists().iter().for_each(|runs| self.add_runs(runs));
             self.private = Some(private);
@@ -397,14 +398,14 @@ impl TreeCursor {
 
     fn add_buffer(&mut self, buffer: &Arc<Active>) {
         if !buffer.is_empty() || !buffer.is_frozen() {
-            let batch = self.spare_batch.take().unwrap_or_default();
+            let batch = self.spares.batch.take().unwrap_or_default();
             let body = SourceBody::Buffer(BufferSource::new(buffer.clone(), batch));
             self.add(body, None, Charge::None);
         }
     }
 
     fn add(&mut self, body: SourceBody, heat: Option<&Arc<Node>>, charge: Charge) {
-        let key = self.spare_keys.pop().unwrap_or_default();
+        let key = self.spares.keys.pop().unwrap_or_default();
         let heat = heat.map(|n| n.heat.clone());
         self.sources.push(Source::new(body, heat, charge, key));
     }
@@ -514,10 +515,9 @@ impl TreeCursor {
         self.leave_window();
         self.note_taken();
         for source in self.sources.drain(..) {
-            self.spare_keys.push(source.key);
+            self.spares.keys.push(source.key);
             if let SourceBody::Buffer(buffer) = source.body {
-                let batch = buffer.into_batch();
-                self.spare_batch = (batch.memory_bytes() <= SPARE_BYTES).then_some(batch);
+                self.spares.keep_batch(buffer.into_batch());
             }
         }
         self.buffers = 0;

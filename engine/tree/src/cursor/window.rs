@@ -27,7 +27,7 @@ impl TreeCursor {
         let Some(view) = self.view.clone() else { panic!("a window is a part of a view") };
         let mut node = &view.trunk.root;
         let mut range = Range::all();
-        let mut path = std::mem::take(&mut self.spare_path);
+        let mut path = std::mem::take(&mut self.spares.path);
         while let Body::Inner(inner) = &node.body {
             let i = match (self.walk.forward, from) {
                 (true, Some(key)) => inner.child_for(key),
@@ -161,7 +161,7 @@ impl TreeCursor {
                 counter.fetch_add(source.examined + OPEN_COST, Atomic::Relaxed);
                 charged = true;
             }
-            self.spare_keys.push(source.key);
+            self.spares.keys.push(source.key);
         }
         self.tied.clear();
         if self.buffer_dead > 0 {
@@ -176,6 +176,6 @@ impl TreeCursor {
             }
         }
         window.path.clear();
-        self.spare_path = window.path;
+        self.spares.path = window.path;
     }
 }
