@@ -248,8 +248,8 @@ impl Core {
             self.clear_all_dropped();
             self.queue.retry_all();
             self.disk.end();
+            self.queue.wake();
         }
-        self.queue.wake();
     }
 
     /// Renames; an existing table of the new name is an error. `rename` gives its foreign keys their new names.
