@@ -3,7 +3,8 @@
 //! A page is about 5 KiB on disk; a direct read of each would cost more latency than transfer time. A
 //! merge reads whole chunks from the start. A scan begins with its page alone, because most scans are
 //! short, and each time it continues at its last position, forward or backward, its window doubles. Where it begins
-//! says nothing of where others are: look-ups at random in a small run are often near each other.
+//! says nothing of where others are: look-ups at random in a small run are often near each other. But when some in a row each begin
+//! at the page behind the one before (a join in the order of this index), the next pages are read with them.
 //!
 //! Merges read many runs in turn. As many chunks as they read runs have to fit in the share below, or each is dropped when its
 //! first page has been used, and read again for the next one. So the chunks of merges get smaller as the runs get more: those of the latest
@@ -29,8 +30,10 @@ const CHUNK: u64 = 256 << 10;
 const FIRST_WINDOW: u64 = 32 << 10;
 /// A request this far from a scan's last position continues it: the pages between were in the page cache.
 const NEAR: u64 = 64 << 10;
-/// Scans whose position is remembered.
+/// Scans whose position is remembered, and look-ups whose order is.
 const STREAMS: usize = 64;
+/// After so many look-ups, each at the page behind the one before, pages are read ahead.
+const IN_ORDER: u32 = 4;
 /// Reads of merges by which it is known how many runs they read in turn.
 const LATEST: usize = 128;
 const LEAST: usize = 1 << 20;
@@ -49,6 +52,8 @@ struct State {
     bytes: usize,
     /// The oldest first.
     streams: VecDeque<Stream>,
+    /// Look-ups, the oldest first. Apart from the scans: look-ups at random would make those forgotten.
+    lookups: VecDeque<Lookups>,
     /// What the latest reads of merges read that did not come to the end, the oldest first.
     merged: VecDeque<Place>,
 }
@@ -66,6 +71,15 @@ struct Chunk {
 struct Stream {
     place: Place,
     read: Range<u64>,
+    window: u64,
+}
+
+/// Look-ups in the order of a run.
+struct Lookups {
+    place: Place,
+    /// Where the last read ended.
+    end: u64,
+    in_order: u32,
     window: u64,
 }
 
@@ -192,7 +206,15 @@ impl State {
                 }
                 return read;
             }
-            Access::Point | Access::Seek => return page.clone(),
+            Access::Point => return page.clone(),
+            Access::Seek => {
+                let window = self.window_of_lookups(place, page);
+                let read = forward(window);
+                if let Some(last) = self.lookups.back_mut() {
+                    last.end = read.end;
+                }
+                return read;
+            }
             Access::Scan => {}
         }
         let onward = |s: &Stream| s.read.end < page.end && page.start <= s.read.end + NEAR;
@@ -215,6 +237,31 @@ impl State {
         }
         self.streams.push_back(Stream { place, read: read.clone(), window });
         read
+    }
+
+    /// The bytes to read for a look-up that begins at `page`; the last of `lookups` is then its own.
+    fn window_of_lookups(&mut self, place: Place, page: &Range<u64>) -> u64 {
+        // Until there is an order to see, exactly the next page.
+        let goes_on = |l: &Lookups| {
+            let gap = if l.in_order < IN_ORDER { 0 } else { NEAR };
+            l.place == place && l.end < page.end && page.start <= l.end + gap
+        };
+        let before = self.lookups.iter().rposition(goes_on).and_then(|i| self.lookups.remove(i));
+        let lookups = match before {
+            None => Lookups { place, end: 0, in_order: 0, window: FIRST_WINDOW / 2 },
+            // The pages between were in the page cache, or nobody wants them.
+            Some(l) if page.start > l.end => {
+                Lookups { window: (l.window / 2).max(FIRST_WINDOW), ..l }
+            }
+            Some(l) if l.in_order + 1 < IN_ORDER => Lookups { in_order: l.in_order + 1, ..l },
+            Some(l) => Lookups { in_order: IN_ORDER, window: (l.window * 2).min(CHUNK), ..l },
+        };
+        let window = if lookups.in_order < IN_ORDER { 0 } else { lookups.window };
+        if self.lookups.len() >= STREAMS {
+            self.lookups.pop_front();
+        }
+        self.lookups.push_back(lookups);
+        window
     }
 
     /// Bytes of a chunk of which there is one for each run that merges read in turn.
@@ -246,6 +293,7 @@ impl State {
 
     fn retain(&mut self, budget: &Budget, keep: impl Fn(&Place) -> bool) {
         self.streams.retain(|s| keep(&s.place));
+        self.lookups.retain(|l| keep(&l.place));
         self.merged.retain(|place| keep(place));
         self.drop_chunks(budget, |c| keep(&c.place));
     }
@@ -307,6 +355,22 @@ mod tests {
             assert!(reads < 30, "{reads} reads, backward {backward}");
             assert!(bytes < RUN + RUN / 8, "{bytes} bytes, backward {backward}");
         }
+    }
+
+    #[test]
+    fn lookups_in_order_read_ahead_and_those_that_only_come_near_do_not() {
+        let pages = RUN / PAGE;
+        let (reads, bytes) = walk((0..pages).map(|i| i * PAGE), Access::Seek);
+        assert!(reads < 40 && bytes < RUN + RUN / 8, "{reads} reads, {bytes} bytes");
+        // Every second page; runs of three.
+        for order in [|i| i * 2 * PAGE, |i| (i / 3 * 5 + i % 3) * PAGE] {
+            let (reads, bytes) = walk((0..pages / 2).map(order), Access::Seek);
+            assert_eq!((reads as u64, bytes), (pages / 2, pages / 2 * PAGE));
+        }
+        // From one end to the other, but not each page.
+        let some = |i: &u64| *i < 20 || i % 3 > 0;
+        let (reads, _) = walk((0..pages).filter(some).map(|i| i * PAGE), Access::Seek);
+        assert!(reads < 100, "{reads} reads");
     }
 
     #[test]
