@@ -211,7 +211,7 @@ pub const FROND: &[Metric] = &[
         "frond_metadata_bytes",
         "frond_metadata_bytes",
         Gauge,
-        "Memory of trunks, metadata of runs, and block maps.",
+        "Memory of trunks, metadata of runs, block maps, and empty write buffers.",
     ),
     metric(
         "frond_write_memory_bytes",

@@ -26,7 +26,7 @@ pub enum Part {
     Readahead,
     /// Fences and filters of runs.
     RunIndexes,
-    /// Trunks, metadata of runs, block maps.
+    /// Trunks, metadata of runs, block maps, empty write buffers.
     Metadata,
 }
 

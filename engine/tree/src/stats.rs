@@ -42,7 +42,7 @@ pub struct TreeStats {
     /// Delta runs that leaves got from above, and their stored bytes.
     pub deltas: u64,
     pub delta_bytes: u64,
-    /// Estimated memory of the trunk, without buffers and run indexes.
+    /// Estimated memory of the trunk and of an empty buffer, without entries and run indexes.
     pub memory_bytes: u64,
 }
 

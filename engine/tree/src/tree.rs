@@ -235,8 +235,8 @@ impl Tree {
     #[inline]
     pub fn active_bytes(&self) -> u64 {
         let view = self.inner.view.load();
-        // Does not count the memory of an empty buffer, because no flush can free it: thousands of
-        // idle trees would stop writers for ever.
+        // An empty buffer may have taken memory that an emptied one keeps; no flush frees that, and thousands of idle
+        // trees would stop writers for ever.
         if view.active.is_empty() {
             return 0;
         }

@@ -84,7 +84,7 @@ impl Frozen {
     /// Bytes of memory that flushing it gives back.
     pub fn bytes(&self) -> u64 {
         match &self.content {
-            Content::Buffer(buffer) => buffer.bytes(),
+            Content::Buffer(buffer) => buffer.bytes() + WriteBuffer::EMPTY_BYTES as u64,
             Content::Runs(_) => 0,
         }
     }

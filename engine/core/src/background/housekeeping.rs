@@ -67,7 +67,7 @@ impl Core {
         }
         self.watch_backup();
         self.take_back_lent();
-        // Commits and DDL wake this thread too: they must not make it sweep more often.
+        // Commits wake this thread too: they must not make it sweep more often.
         if self.options.background_threads == 0 || self.upkeep.sweep.is_due(SWEEP, now) {
             self.sweep();
         }

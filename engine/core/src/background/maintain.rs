@@ -22,8 +22,7 @@ impl Engine {
         put_counters(&mut payload, &[set]);
         table.store().touched(core.shared.wal.end());
         core.shared.wal.append(KIND_SET_COUNTERS, &payload)?;
-        let counter = &table.counters().auto_increment;
-        counter.store(set.auto_increment, std::sync::atomic::Ordering::Relaxed);
+        table.set_next(set.auto_increment);
         Ok(())
     }
 

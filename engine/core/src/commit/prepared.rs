@@ -29,7 +29,7 @@ use crate::commit::transaction::{OnLocked, Transaction};
 use crate::commit::write_sets::RowEntries;
 use crate::commit::xid::Xid;
 use crate::record::{
-    self, AttachedRuns, KIND_COMMIT_PREPARED, KIND_PREPARE, KIND_ROLLBACK_PREPARED,
+    self, AttachedRuns, CounterRecord, KIND_COMMIT_PREPARED, KIND_PREPARE, KIND_ROLLBACK_PREPARED,
 };
 use crate::table::Table;
 
@@ -217,14 +217,13 @@ impl Core {
             self.pace(txn.writes.bytes() as u64 / 2, &owner)?;
         }
         let _memory = large.then(|| self.enter_large(txn.writes.bytes(), &owner)).transpose()?;
-        let parts = txn.into_parts();
+        let mut parts = txn.into_parts();
         let lent = tables_with_runs(&parts);
-        let tables = parts.tables.values().iter();
-        let unlogged: Vec<_> = tables.filter(|table| table.is_unlogged()).cloned().collect();
-        let logged = self.log_parts(xid, parts, large, wait, &owner);
+        let logged = self.log_parts(xid, &mut parts, large, wait, &owner);
         if logged.is_err() {
             lent.iter().for_each(|table| self.upkeep.give_back_later(table));
-            self.log_unlogged_counters(&unlogged);
+            // As at a rollback, before the locks go (TB2).
+            self.log_unlogged_counters(parts.tables.values());
         }
         logged
     }
@@ -232,12 +231,12 @@ impl Core {
     fn log_parts(
         self: &Arc<Self>,
         xid: &Xid,
-        mut parts: Parts,
+        parts: &mut Parts,
         large: bool,
         wait: Wait,
         owner: &OwnerHandle,
     ) -> Result<(Appended, Arc<Entry>)> {
-        let payload = self.prepare_payload(xid, &parts, 0)?;
+        let (payload, counters) = self.prepare_payload(xid, parts, 0)?;
         let bytes = payload.len() as u64;
         let room = self.shared.wal.reserve(bytes, Claim::Ordinary);
         let _room = room.map_err(|e| self.disk.note(e))?;
@@ -261,12 +260,12 @@ impl Core {
         parts.spilled.filled().for_each(|private| private.keep());
         let (mut state, at) = loop {
             // Not with the state: a reader that has a range asks for it.
-            let Parts { locker, writes, spilled, tables, .. } = &mut parts;
+            let Parts { locker, writes, spilled, tables, .. } = &mut *parts;
             let covered = self.lock_written(locker, tables.values(), (writes, spilled), wait);
             let state = entry.state.lock();
             let mut came = false;
             let at = covered.and_then(|covered| {
-                self.append_prepare(&payload, parts.tables.values(), |from| {
+                self.append_prepare((&payload, &counters), parts.tables.values(), |from| {
                     entry.needs_log_from.store(from, Ordering::Release);
                     self.prepared.add(xid, entry.clone())?;
                     // RX2
@@ -292,7 +291,7 @@ impl Core {
                 return Err(e);
             }
         };
-        *state = Some(State { parts, at: at.start, room: Some(kept.keep()) });
+        *state = Some(State { parts: parts.take(), at: at.start, room: Some(kept.keep()) });
         drop(state);
         Ok((at, entry))
     }
@@ -309,7 +308,12 @@ impl Core {
     }
 
     /// The record of kind 7 that takes the place of `replaced`; all its private runs are synced.
-    fn prepare_payload(&self, xid: &Xid, parts: &Parts, replaced: Lsn) -> Result<Vec<u8>> {
+    fn prepare_payload(
+        &self,
+        xid: &Xid,
+        parts: &Parts,
+        replaced: Lsn,
+    ) -> Result<(Vec<u8>, Vec<CounterRecord>)> {
         let has_runs = |tree| parts.spilled.filled().any(|p| p.id() == tree);
         // Exclusive locks of rows of the first index follow from the entries.
         let locks = parts.locker.exclusive(&|tree| tree.index > 0 || has_runs(tree));
@@ -322,14 +326,14 @@ impl Core {
         record::put_prepare(&mut payload, replaced, xid, &locks);
         record::put_runs(&mut payload, &attached);
         encode_entries(&parts.writes, &mut payload)?;
-        self.put_counters(&mut payload, &parts.writes, parts.tables.values());
-        Ok(payload)
+        let counters = self.put_counters(&mut payload, &parts.writes, parts.tables.values());
+        Ok((payload, counters))
     }
 
     /// Appends a record of kind 7. `before` is called with the position from which on the log is needed, and may refuse.
     fn append_prepare(
         &self,
-        payload: &[u8],
+        (payload, counters): (&[u8], &[CounterRecord]),
         tables: &[Arc<Table>],
         before: impl FnOnce(Lsn) -> Result<()>,
     ) -> Result<Appended> {
@@ -339,7 +343,9 @@ impl Core {
         let from = wal.end();
         before(from)?;
         tables.iter().for_each(|table| table.store().touched(from));
-        wal.append_prepared(&prepared)
+        let at = wal.append_prepared(&prepared)?;
+        tables.iter().zip(counters).for_each(|(table, counters)| table.note_logged(counters));
+        Ok(at)
     }
 
     /// `None`: no such transaction, or it has ended.
@@ -532,9 +538,10 @@ impl Core {
             if entry.needs_log_from.load(Ordering::Acquire) >= target {
                 continue;
             }
-            let payload = self.prepare_payload(&xid, parts, *at)?;
+            let (payload, counters) = self.prepare_payload(&xid, parts, *at)?;
             let Ok(_room) = wal.reserve(payload.len() as u64, Claim::Ordinary) else { break };
-            let again = self.append_prepare(&payload, parts.tables.values(), |_| Ok(()))?;
+            let again =
+                self.append_prepare((&payload, &counters), parts.tables.values(), |_| Ok(()))?;
             *at = again.start;
             entry.needs_log_from.store(again.start, Ordering::Release);
             bytes += again.end - again.start;

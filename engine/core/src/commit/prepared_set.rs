@@ -36,6 +36,19 @@ pub(crate) struct Parts {
     pub charged: Option<Charge>,
 }
 
+impl Parts {
+    /// Moves everything out.
+    pub fn take(&mut self) -> Parts {
+        Parts {
+            locker: self.locker.take(),
+            writes: std::mem::take(&mut self.writes),
+            spilled: std::mem::take(&mut self.spilled),
+            tables: std::mem::take(&mut self.tables),
+            charged: self.charged.take(),
+        }
+    }
+}
+
 /// All prepared transactions.
 #[derive(Default)]
 pub(crate) struct PreparedSet {

@@ -89,8 +89,9 @@ pub struct Counters {
     pub numbering: AtomicU32,
     /// Next unused hidden row id.
     pub row_id: AtomicU64,
-    /// A value was assigned since counters were last logged.
-    pub unlogged: AtomicBool,
+    /// What the log or the image has of the two: values from there on are in no record yet.
+    pub logged_auto_increment: AtomicU64,
+    pub logged_row_id: AtomicU64,
     /// See [`TableStatistics::updated`]. Not on disk.
     pub updated: AtomicU64,
 }
@@ -121,7 +122,8 @@ impl Table {
                 auto_increment: AtomicU64::new(counters.auto_increment),
                 numbering: AtomicU32::new(0),
                 row_id: AtomicU64::new(counters.row_id),
-                unlogged: AtomicBool::new(false),
+                logged_auto_increment: AtomicU64::new(counters.auto_increment),
+                logged_row_id: AtomicU64::new(counters.row_id),
                 updated: AtomicU64::new(0),
             },
             dropped: AtomicBool::new(false),
@@ -326,18 +328,23 @@ impl Table {
 
     /// A value was taken that is in no record.
     pub(crate) fn is_unlogged(&self) -> bool {
-        self.counters.unlogged.load(Ordering::Relaxed)
+        let c = &self.counters;
+        c.auto_increment.load(Ordering::SeqCst) > c.logged_auto_increment.load(Ordering::SeqCst)
+            || c.row_id.load(Ordering::SeqCst) > c.logged_row_id.load(Ordering::SeqCst)
     }
 
     /// A record with these counters is in the log.
     pub(crate) fn note_logged(&self, logged: &CounterRecord) {
-        let Counters { auto_increment, row_id, .. } = &self.counters;
-        // Who takes a value sets `unlogged` behind it: either the value is seen here, or the flag is set again.
-        if auto_increment.load(Ordering::SeqCst) == logged.auto_increment
-            && row_id.load(Ordering::SeqCst) == logged.row_id
-        {
-            self.counters.unlogged.store(false, Ordering::Relaxed);
-        }
+        let c = &self.counters;
+        c.logged_auto_increment.fetch_max(logged.auto_increment, Ordering::SeqCst);
+        c.logged_row_id.fetch_max(logged.row_id, Ordering::SeqCst);
+    }
+
+    /// A record in the log sets AUTO_INCREMENT, up or down.
+    pub(crate) fn set_next(&self, auto_increment: u64) {
+        let c = &self.counters;
+        c.auto_increment.store(auto_increment, Ordering::SeqCst);
+        c.logged_auto_increment.store(auto_increment, Ordering::SeqCst);
     }
 
     /// The counters as a record logs them; [`Table::note_logged`] when it has.
@@ -382,7 +389,6 @@ impl Table {
         // A row has one entry in each index. The rest are tombstones and hidden versions, until a
         // merge drops them: without this correction a DELETE would make a table longer.
         let logical = |held: Sizes| match held.entries {
-            // An empty buffer takes some bytes, too.
             0 => 0,
             entries if entries > rows => {
                 (u128::from(held.bytes) * u128::from(rows) / u128::from(entries)) as u64
@@ -412,18 +418,18 @@ impl Table {
         let mine = &self.counters;
         mine.rows.fetch_add(c.rows_delta, Ordering::Relaxed);
         if set {
-            mine.auto_increment.store(c.auto_increment, Ordering::Relaxed);
+            self.set_next(c.auto_increment);
             mine.row_id.store(c.row_id, Ordering::Relaxed);
         } else {
             mine.auto_increment.fetch_max(c.auto_increment, Ordering::Relaxed);
             mine.row_id.fetch_max(c.row_id, Ordering::Relaxed);
         }
+        self.note_logged(c);
     }
 
     /// A fresh hidden row id.
     pub fn next_row_id(&self) -> u64 {
         let id = self.counters.row_id.fetch_add(1, Ordering::SeqCst);
-        self.counters.unlogged.store(true, Ordering::Relaxed);
         debug_assert!(id < NEXT_MAX, "N2: row ids are used up");
         id
     }

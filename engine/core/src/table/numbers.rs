@@ -113,9 +113,6 @@ impl Table {
             Ordering::SeqCst,
             Ordering::SeqCst,
         );
-        if replaced.is_ok() {
-            counters.unlogged.store(true, Ordering::Relaxed);
-        }
         Ok(replaced.err())
     }
 }
@@ -134,4 +131,48 @@ fn series(next: u64, offset: u64, increment: u64, wanted: u64) -> Option<(u64, u
     };
     let last = first.checked_add((wanted.max(1) - 1).checked_mul(increment)?)?;
     Some((first, last.checked_add(1)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Barrier;
+
+    use frond_vfs::MemVfs;
+
+    use super::*;
+    use crate::catalog::ddl::TableSpec;
+    use crate::engine::Engine;
+    use crate::options::Options;
+
+    /// A record is made and logged while another thread takes a value: either it has the value, or the value counts as
+    /// not logged. Takes 0.1 s.
+    #[test]
+    fn a_value_that_no_record_has_does_not_count_as_logged() {
+        const ROUNDS: u32 = 5000;
+        let options = Options { background_threads: 0, ..Options::default() };
+        let engine = Engine::open(Arc::new(MemVfs::stepped()), options).unwrap();
+        let table = engine.create_table(TableSpec::plain("t")).unwrap();
+        let (begin, end) = (Barrier::new(2), Barrier::new(2));
+        let mut lost = 0;
+        std::thread::scope(|threads| {
+            threads.spawn(|| {
+                for _ in 0..ROUNDS {
+                    begin.wait();
+                    table.reserve_auto_increment(1, 1, 1).unwrap();
+                    end.wait();
+                }
+            });
+            for round in 0..ROUNDS {
+                let record = table.counter_record(0);
+                begin.wait();
+                (0..round % 256).for_each(|_| std::hint::spin_loop());
+                table.note_logged(&record);
+                end.wait();
+                lost += u32::from(!table.is_unlogged());
+            }
+        });
+        assert_eq!(lost, 0, "values that are in no record");
+        table.note_logged(&table.counter_record(0));
+        assert!(!table.is_unlogged());
+    }
 }
