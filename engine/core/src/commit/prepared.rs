@@ -221,9 +221,11 @@ impl Core {
         let lent = tables_with_runs(&parts);
         let logged = self.log_parts(xid, &mut parts, large, wait, &owner);
         if logged.is_err() {
-            lent.iter().for_each(|table| self.upkeep.give_back_later(table));
             // As at a rollback, before the locks go (TB2).
             self.log_unlogged_counters(parts.tables.values());
+            // The runs' space has to be free first.
+            drop(parts);
+            lent.iter().for_each(|table| self.upkeep.give_back_later(table));
         }
         logged
     }

@@ -333,18 +333,21 @@ impl Table {
             || c.row_id.load(Ordering::SeqCst) > c.logged_row_id.load(Ordering::SeqCst)
     }
 
-    /// A record with these counters is in the log.
+    /// A record with these counters is in the log. The caller holds the commit mutex, or recovers.
     pub(crate) fn note_logged(&self, logged: &CounterRecord) {
         let c = &self.counters;
-        c.logged_auto_increment.fetch_max(logged.auto_increment, Ordering::SeqCst);
+        // The record may have been made before AUTO_INCREMENT was set to less.
+        let now = c.auto_increment.load(Ordering::SeqCst);
+        c.logged_auto_increment.fetch_max(logged.auto_increment.min(now), Ordering::SeqCst);
         c.logged_row_id.fetch_max(logged.row_id, Ordering::SeqCst);
     }
 
     /// A record in the log sets AUTO_INCREMENT, up or down.
     pub(crate) fn set_next(&self, auto_increment: u64) {
         let c = &self.counters;
-        c.auto_increment.store(auto_increment, Ordering::SeqCst);
+        // In this order a value that is taken in between does not count as logged if it is in no record.
         c.logged_auto_increment.store(auto_increment, Ordering::SeqCst);
+        c.auto_increment.store(auto_increment, Ordering::SeqCst);
     }
 
     /// The counters as a record logs them; [`Table::note_logged`] when it has.
