@@ -231,16 +231,10 @@ impl Tree {
         sound
     }
 
-    /// Memory of the active buffer.
+    /// Memory of the active buffer, 0 of an empty one: no flush frees that, and thousands of idle trees would stop writers for ever.
     #[inline]
     pub fn active_bytes(&self) -> u64 {
-        let view = self.inner.view.load();
-        // An empty buffer may have taken memory that an emptied one keeps; no flush frees that, and thousands of idle
-        // trees would stop writers for ever.
-        if view.active.is_empty() {
-            return 0;
-        }
-        view.active.bytes()
+        self.inner.view.load().active.bytes()
     }
 
     /// Memory of frozen items that wait to be flushed.
@@ -513,7 +507,7 @@ impl TreeInner {
         Ok(())
     }
 
-    /// Tells the store how much memory the trunk takes.
+    /// Tells the store how much memory the trunk and an empty buffer take.
     fn charge(&self) {
         let totals = self.view.load().trunk.sums.totals;
         let trunk = totals.memory_bytes(self.counters.runs.load(Ordering::Relaxed));
