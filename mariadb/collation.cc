@@ -7,8 +7,9 @@
 //  CO3. Weights order as the server compares, because it compares rows that it reads with the ends of a
 //  range. They are those of strnxfrm() except for the collations of `oddity`, where strnxfrm() orders
 //  otherwise.
-//  CO4. The weights of a text of ASCII characters alone are taken from a table where the server would append those of
-//  one character after the other: `has_weights_by_character` knows such collations, and `make_ascii` tries all pairs of characters.
+//  CO4. The core makes the keys of texts of ASCII alone without asking here, if the codes have characters. So they have some only
+//  where the server appends the weights of one character after the other: `has_weights_by_character` knows such collations,
+//  and `pairs_are_plain` tries all pairs of characters.
 //
 // Tested in mysql-test/frond/t/collations.test and collations_odd.test against the server's own comparison.
 
@@ -19,6 +20,7 @@
 #include <algorithm>
 #include <atomic>
 #include <memory>
+#include <string>
 #include <vector>
 
 static std::atomic<CHARSET_INFO *> known[MY_ALL_CHARSETS_SIZE];
@@ -90,29 +92,14 @@ static size_t weights_at(CHARSET_INFO *cs, uint32_t level, const uint8_t *src, s
                         MY_STRXFRM_LEVEL1 << level);
 }
 
-// ---- ASCII (CO4)
+// ---- codes (CO4)
 
-namespace {
+static std::atomic<const frond_codes *> codes[MY_ALL_CHARSETS_SIZE];
 
-struct AsciiLevel {
-    bool in_use;
-    uint8_t longest;
-    uint8_t len[128];
-    uint8_t weights[128][4];
-};
-
-struct Ascii {
-    AsciiLevel levels[MY_STRXFRM_NLEVELS];
-};
-
-} // namespace
-
-static std::atomic<const Ascii *> ascii[MY_ALL_CHARSETS_SIZE];
-
-// Whether characters have weights of their own; those of a character set of single bytes come from such a table anyway.
+// Whether the weights of a text can be those of its characters, one after the other.
 static bool has_weights_by_character(CHARSET_INFO *cs) {
-    if (cs->mbminlen != 1 || cs->mbmaxlen == 1 || (cs->state & MY_CS_NONASCII))
-        return false;
+    if (cs->mbmaxlen == 1)
+        return true;
     if (!cs->uca)
         return cs->number == 33 || cs->number == 45 || // utf8mb3_general_ci, utf8mb4_general_ci
                cs->number == 1057 || cs->number == 1069; // the same without padding
@@ -120,56 +107,92 @@ static bool has_weights_by_character(CHARSET_INFO *cs) {
     return !cs->tailoring || !*cs->tailoring;
 }
 
-// The weights of `src`; their length, or -1 if there are other characters or too little room.
-static ssize_t ascii_weights(const AsciiLevel &level, const uint8_t *src, size_t src_len,
-                             uint8_t *dst, size_t dst_len) {
-    if (dst_len < src_len * level.longest + sizeof level.weights[0])
-        return -1;
-    uint8_t *to = dst, seen = 0;
-    for (const uint8_t *end = src + src_len; src < end; src++) {
-        seen |= *src;
-        const size_t c = *src & 0x7f;
-        memcpy(to, level.weights[c], sizeof level.weights[c]); // all, which is one store
-        to += level.len[c];
-    }
-    return seen & 0x80 ? -1 : to - dst;
-}
+namespace {
 
-static bool fill_level(CHARSET_INFO *cs, uint32_t number, AsciiLevel *level) {
-    std::vector<uint8_t> pairs;
-    for (size_t c = 0; c < 128; c++) {
+struct Listed {
+    uint16_t weight;
+    uint8_t character, both_cases;
+};
+
+} // namespace
+
+// The weights of printable characters, if they are of `width` bytes: of those with one weight only the first, and the capital of
+// a small letter.
+static std::vector<Listed> listed(CHARSET_INFO *cs, uint32_t level, size_t width) {
+    std::vector<Listed> all;
+    std::string characters;
+    for (char c = ' '; c <= '~'; c++)
+        if (c < 'A' || c > 'Z')
+            characters += c;
+    for (char c = 'A'; c <= 'Z'; c++)
+        characters += c;
+    for (const char c : characters) {
         const uint8_t src = static_cast<uint8_t>(c);
-        uint8_t weight[256];
-        const size_t len = weights_at(cs, number, &src, 1, weight, sizeof weight);
-        if (len > sizeof level->weights[c])
-            return false;
-        memcpy(level->weights[c], weight, len);
-        level->len[c] = static_cast<uint8_t>(len);
-        level->longest = std::max(level->longest, level->len[c]);
-        for (size_t next = 0; next < 128; next++)
-            pairs.insert(pairs.end(), {src, static_cast<uint8_t>(next)});
+        uint8_t bytes[64];
+        if (weights_at(cs, level, &src, 1, bytes, sizeof bytes) != width || (width == 1 && bytes[0] < 4))
+            continue;
+        const uint16_t weight = static_cast<uint16_t>(width == 1 ? bytes[0] : bytes[0] << 8 | bytes[1]);
+        const auto same = std::find_if(all.begin(), all.end(), [&](const Listed &l) { return l.weight == weight; });
+        if (same == all.end())
+            all.push_back({weight, src, 0});
+        else if (c >= 'A' && c <= 'Z' && same->character == src + ('a' - 'A'))
+            same->both_cases = 1;
     }
-    std::vector<uint8_t> ours(8 * pairs.size()), theirs(8 * pairs.size());
-    const ssize_t len = ascii_weights(*level, pairs.data(), pairs.size(), ours.data(), ours.size());
-    const size_t wanted =
-        weights_at(cs, number, pairs.data(), pairs.size(), theirs.data(), theirs.size());
-    return len >= 0 && static_cast<size_t>(len) == wanted &&
-           !memcmp(ours.data(), theirs.data(), wanted);
+    std::sort(all.begin(), all.end(), [](const Listed &a, const Listed &b) { return a.weight < b.weight; });
+    return all;
 }
 
-static void make_ascii(CHARSET_INFO *cs, const frond_column_spec &column) {
-    if (cs->number >= MY_ALL_CHARSETS_SIZE || ascii[cs->number].load(std::memory_order_acquire) ||
-        !has_weights_by_character(cs))
-        return;
-    auto made = std::make_unique<Ascii>();
-    for (size_t n = 0; n < column.level_count; n++) {
-        AsciiLevel &level = made->levels[column.levels[n]];
-        level.in_use = fill_level(cs, column.levels[n], &level);
+// Whether the weights of all pairs of listed characters are theirs, one after the other.
+static bool pairs_are_plain(CHARSET_INFO *cs, uint32_t level, size_t width, const std::vector<Listed> &all) {
+    std::vector<uint8_t> text, expected;
+    const auto add = [&](const Listed &l, bool capital) {
+        text.push_back(static_cast<uint8_t>(capital ? l.character - ('a' - 'A') : l.character));
+        if (width == 2)
+            expected.push_back(static_cast<uint8_t>(l.weight >> 8));
+        expected.push_back(static_cast<uint8_t>(l.weight));
+    };
+    for (const Listed &first : all)
+        for (const Listed &second : all)
+            for (int capitals = 0; capitals < 4; capitals++) {
+                if ((capitals & 1 && !first.both_cases) || (capitals & 2 && !second.both_cases))
+                    continue;
+                add(first, capitals & 1);
+                add(second, capitals & 2);
+            }
+    std::vector<uint8_t> weights(8 * text.size());
+    weights.resize(weights_at(cs, level, text.data(), text.size(), weights.data(), weights.size()));
+    return weights == expected;
+}
+
+// The codes of a collation's first level; nullptr: it has none.
+static const frond_codes *codes_of(CHARSET_INFO *cs, uint32_t level) {
+    if (cs->number >= MY_ALL_CHARSETS_SIZE || oddity(cs) != Oddity::none || cs->mbminlen != 1 ||
+        (cs->state & MY_CS_NONASCII))
+        return nullptr;
+    if (const frond_codes *known = codes[cs->number].load(std::memory_order_acquire))
+        return known->count ? known : nullptr;
+    auto made = std::make_unique<frond_codes>();
+    const uint8_t space = ' ';
+    uint8_t weight[64];
+    const size_t width = weights_at(cs, level, &space, 1, weight, sizeof weight);
+    if (width == 1 || width == 2) {
+        const std::vector<Listed> all = listed(cs, level, width);
+        const bool plain = has_weights_by_character(cs) && pairs_are_plain(cs, level, width, all);
+        // Those of one byte are as short without.
+        if (plain || width == 2) {
+            made->width = static_cast<uint8_t>(width);
+            for (const Listed &l : all) {
+                made->weights[made->count] = l.weight;
+                made->chars[made->count] = plain ? l.character : 0;
+                made->both_cases[made->count++] = plain ? l.both_cases : 0;
+            }
+        }
     }
-    const Ascii *none = nullptr;
+    const frond_codes *other = nullptr;
     // They stay as long as the server runs, as the collations do.
-    if (ascii[cs->number].compare_exchange_strong(none, made.get(), std::memory_order_acq_rel))
-        made.release();
+    if (codes[cs->number].compare_exchange_strong(other, made.get(), std::memory_order_acq_rel))
+        other = made.release();
+    return other->count ? other : nullptr;
 }
 
 // Bytes sort as their characters, so no weights are needed. Character sets with a minimum of two bytes per
@@ -213,19 +236,14 @@ bool frond_collation_describe(CHARSET_INFO *cs, frond_column_spec *column) {
         memcpy(column->space[n], weight, len);
         column->space_len[n] = static_cast<uint8_t>(len);
     }
-    make_ascii(cs, *column);
-    return column->level_count != 0;
+    if (!column->level_count)
+        return false;
+    column->codes = codes_of(cs, column->levels[0]);
+    return true;
 }
 
 size_t frond_collation_weights(void *, uint32_t charset, uint32_t level, const uint8_t *src,
                                size_t src_len, uint8_t *dst, size_t dst_len) {
-    if (charset < MY_ALL_CHARSETS_SIZE && level < MY_STRXFRM_NLEVELS)
-        if (const Ascii *all = ascii[charset].load(std::memory_order_acquire))
-            if (all->levels[level].in_use) {
-                const ssize_t len = ascii_weights(all->levels[level], src, src_len, dst, dst_len);
-                if (len >= 0)
-                    return static_cast<size_t>(len);
-            }
     return weights_at(find(charset), level, src, src_len, dst, dst_len);
 }
 

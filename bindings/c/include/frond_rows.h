@@ -65,6 +65,15 @@ enum frond_sort {
     FROND_SORT_WEIGHTS = 2           /* by collation weights, from the `weights` callback */
 };
 
+/* Weights that keys have in one byte, and the text that comes back from them: docs/rfcs/0022-text-keys.md. */
+typedef struct frond_codes {
+    uint8_t width;           /* bytes of a weight, 1 or 2 */
+    uint8_t count;           /* 1 to 95 */
+    uint16_t weights[95];    /* ascending; of one byte: 4 and above */
+    uint8_t chars[95];       /* the character of ASCII that has the weight, the small letter if both have it; 0: not known */
+    uint8_t both_cases[95];  /* 1: the capital letter has it, too */
+} frond_codes;
+
 typedef struct frond_column_spec {
     const char *name;
     uint32_t type;           /* enum frond_column_type */
@@ -81,6 +90,9 @@ typedef struct frond_column_spec {
      * spaces count (NO PAD). */
     uint8_t space[8][4];
     uint8_t space_len[8];
+    /* Of the first level; NULL: keys have the weights as they are. If any has a character, the weights of a text of
+     * listed characters are theirs, one after the other. A space must have one. */
+    const frond_codes *codes;
 } frond_column_spec;
 
 typedef struct frond_part_spec {

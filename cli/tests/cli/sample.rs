@@ -57,7 +57,7 @@ pub fn customers() -> Schema {
     };
     let mut nick = text("nick", 1);
     nick.charset = 45;
-    nick.sort = Sort::Weights(vec![WeightLevel { level: 0, space: vec![b' '] }]);
+    nick.sort = Sort::Weights(vec![WeightLevel::plain(0, b" ")]);
     let prefix = Some(PartPrefix { bytes: 32, chars: 8 });
     let part = |column, prefix, descending| Part { column, prefix, descending };
     Schema {

@@ -122,6 +122,7 @@ impl<'a> ByteReader<'a> {
 
     /// A varint that must fit in `usize` and not exceed what is left: a count of things of at least
     /// one byte each, or a length. Keeps hostile counts from causing large allocations.
+    #[inline]
     pub fn bounded_len(&mut self) -> Result<usize, ShortInput> {
         let at = self.at;
         let n = self.varint()?;

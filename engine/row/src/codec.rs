@@ -5,6 +5,7 @@ use std::sync::Arc;
 use frond_base::{Error, ErrorKind, Result};
 
 use crate::blobs::Blobs;
+use crate::codes::{Coded, Codes};
 use crate::entries::{Entries, Slot};
 use crate::field::{Field, Form};
 use crate::history::History;
@@ -12,7 +13,9 @@ use crate::key::KeyPart;
 use crate::layout::RecordLayout;
 use crate::order::{BadKey, SortKeys};
 use crate::row_input::RowInput;
-use crate::schema::{Column, ColumnType, DefaultValue, Index, Part, Schema, Sort, MAX_KEY_BYTES};
+use crate::schema::{
+    Column, ColumnType, DefaultValue, Index, Part, Schema, Sort, WeightLevel, MAX_KEY_BYTES,
+};
 use crate::value::{extras_of, put_extras, source_of, Extra, ExtraKind, ValuePlan};
 
 /// The result of [`RowCodec::tuple_key`].
@@ -123,7 +126,7 @@ impl RowCodec {
         &self.sort
     }
 
-    /// Compares the weight of a space in the schema, for each collation, with the one that
+    /// Compares the weights in the schema, of a space and of the characters of codes, with those that
     /// [`SortKeys`] gives now: if a collation has changed, the keys in the trees are wrong.
     ///
     /// Errors: `Unsupported`, naming the column.
@@ -131,20 +134,37 @@ impl RowCodec {
         for c in &self.schema.columns {
             let Sort::Weights(levels) = &c.sort else { continue };
             // Where all characters are wider, a space is not the single byte that is compared here.
-            for l in levels.iter().filter(|l| !l.space.is_empty() && c.min_char_bytes == 1) {
-                let mut now = Vec::new();
-                self.sort.weights(c.charset, l.level, b" ", &mut now);
-                if now != l.space {
-                    let what = format!(
-                        "{}: collation {} of column '{}' sorts differently now; \
-                         restore the server that wrote the table, or rebuild it from a dump",
-                        self.name, c.charset, c.name
-                    );
-                    return Err(Error::new(ErrorKind::Unsupported, what));
-                }
+            if c.min_char_bytes > 1 || levels.iter().all(|l| self.sorts_alike(c.charset, l)) {
+                continue;
             }
+            let what = format!(
+                "{}: collation {} of column '{}' sorts differently now; \
+                 restore the server that wrote the table, or rebuild it from a dump",
+                self.name, c.charset, c.name
+            );
+            return Err(Error::new(ErrorKind::Unsupported, what));
         }
         Ok(())
+    }
+
+    /// Whether the weight of a space, and those of the characters of codes, are those of the schema.
+    fn sorts_alike(&self, charset: u32, l: &WeightLevel) -> bool {
+        let is = |char: u8, weight: &[u8]| {
+            let mut now = Vec::new();
+            self.sort.weights(charset, l.level, &[char], &mut now);
+            now == weight
+        };
+        let listed = |codes: &Arc<Codes>| {
+            let from = 2 - usize::from(codes.width());
+            let coded = |c: &Coded| {
+                let weight = c.weight.to_be_bytes();
+                let capital = c.both_cases.then(|| c.char.to_ascii_uppercase());
+                let mut chars = [Some(c.char), capital].into_iter().flatten().filter(|c| *c != 0);
+                chars.all(|char| is(char, &weight[from..]))
+            };
+            codes.list().iter().all(coded)
+        };
+        (l.space.is_empty() || is(b' ', &l.space)) && l.codes.as_ref().is_none_or(listed)
     }
 
     /// Encodes the entries of all indexes.

@@ -4,6 +4,7 @@ use frond_base::{Error, ErrorKind, Result};
 
 use crate::blobs::BlobSink;
 use crate::layout::ColumnPlace;
+use crate::order::trim_spaces;
 use crate::row_input::RowInput;
 use crate::schema::{Column, ColumnType};
 
@@ -28,6 +29,10 @@ pub(crate) struct Field {
     pub null: Option<(usize, u8)>,
     pub form: Form,
 }
+
+/// Stands in a record for a text that does not come back from its key part, until the value is read: no text that comes back
+/// has this byte.
+pub(crate) const ELSEWHERE: u8 = 0;
 
 /// The contents do not fit the column. Callers add the place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -160,6 +165,26 @@ impl Field {
         Ok(())
     }
 
+    /// The place of a text in its image, and the text's length.
+    pub fn text<'a>(&self, image: &'a mut [u8]) -> (&'a mut [u8], usize) {
+        match self.form {
+            Form::VarChar { length } => {
+                let (length, body) = image.split_at_mut(length);
+                (body, read_le(length) as usize)
+            }
+            _ => {
+                let len = trim_spaces(image).len();
+                (image, len)
+            }
+        }
+    }
+
+    /// Whether the text's key part has left it to the value.
+    pub fn is_elsewhere(&self, record: &mut [u8]) -> bool {
+        let (body, len) = self.text(&mut record[self.offset..self.offset + self.bytes]);
+        len == 1 && body.first() == Some(&ELSEWHERE)
+    }
+
     /// Writes the length bytes of a VARCHAR whose contents are already in place.
     #[inline]
     pub fn put_length(&self, record: &mut [u8], n: usize) {
@@ -168,16 +193,4 @@ impl Field {
             record[self.offset..self.offset + length].copy_from_slice(&n[..length]);
         }
     }
-}
-
-pub(crate) fn trim_spaces(image: &[u8]) -> &[u8] {
-    // Eight at a time: columns of wide characters are mostly padding.
-    let mut end = image.len();
-    while end >= 8 && image[end - 8..end] == [b' '; 8] {
-        end -= 8;
-    }
-    while end > 0 && image[end - 1] == b' ' {
-        end -= 1;
-    }
-    &image[..end]
 }

@@ -3,7 +3,8 @@
 //!
 //! Equal values of two columns of the same type and collation have the same key bytes, except for the
 //! NULL byte and the inversion of descending parts. So the key of a child row becomes the key of its
-//! parent without the row's values and without a call to a collation.
+//! parent without the row's values and without a call to a collation. Weights become codes, or codes
+//! weights, when one of the tables is older than codes.
 
 use frond_base::{Error, ErrorKind, Result};
 
@@ -12,7 +13,7 @@ use crate::codec::RowCodec;
 use crate::field::{Field, Form};
 use crate::key::{KeyPart, PartKind};
 use crate::layout::RecordLayout;
-use crate::order::BadKey;
+use crate::order::{invert, BadKey};
 use crate::row_input::RowInput;
 use crate::schema::{Column, Part, Schema};
 
@@ -61,27 +62,39 @@ impl KeyBridge {
     /// # Errors
     /// Corruption when the key ends inside a part.
     pub fn cross(&self, key: &[u8], out: &mut Vec<u8>) -> Result<bool> {
+        let bad = |at: usize| {
+            Error::corruption("index", format_args!("bad key of a foreign key at byte {at}"))
+        };
         out.clear();
         let mut at = 0;
         for (from, to) in &self.parts {
             let value_at = at + usize::from(from.nullable);
-            let is_null = from.skip(key, &mut at).map_err(|BadKey| {
-                Error::corruption("index", format_args!("bad key of a foreign key at byte {at}"))
-            })?;
+            let is_null = from.skip(key, &mut at).map_err(|BadKey| bad(at))?;
             if is_null {
                 return Ok(false);
             }
             if to.nullable {
                 out.push(1 ^ to.mask);
             }
-            let mask = from.mask ^ to.mask;
-            out.extend(key[value_at..at].iter().map(|b| b ^ mask));
+            let part = &key[value_at..at];
+            match (&from.kind, &to.kind) {
+                (PartKind::Text(f), PartKind::Text(t)) if !f.has_keys_of(t) => {
+                    let part: Vec<u8> = part.iter().map(|b| b ^ from.mask).collect();
+                    let start = out.len();
+                    f.translate(&part, t, out).map_err(|BadKey| bad(value_at))?;
+                    invert(&mut out[start..], to.mask);
+                }
+                _ => {
+                    let mask = from.mask ^ to.mask;
+                    out.extend(part.iter().map(|b| b ^ mask));
+                }
+            }
         }
         Ok(true)
     }
 }
 
-/// Whether equal values of both parts have equal key bytes, and unequal values unequal ones.
+/// Whether [`KeyBridge::cross`] makes equal key bytes of equal values, and unequal ones of unequal values.
 fn same_keys(a: &KeyPart, a_column: &Column, b: &KeyPart, b_column: &Column) -> bool {
     match (&a.kind, &b.kind) {
         (PartKind::Text(x), PartKind::Text(y)) => {
@@ -159,6 +172,8 @@ impl RowCodec {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
     use crate::{ColumnType, Index, Sort};
 
@@ -199,6 +214,35 @@ mod tests {
         assert_eq!(back, key[..5]);
         assert!(!down.cross(&[0xff, 0, 0], &mut out).unwrap(), "NULL matches nothing");
         assert!(down.cross(&key[..3], &mut out).is_err());
+    }
+
+    #[test]
+    fn weights_and_codes_are_translated() {
+        use crate::{Coded, Codes, WeightLevel};
+        let coded = |weight, char| Coded { weight, char, both_cases: false };
+        let codes = Codes::new(2, &[coded(0x20, b' '), coded(0x41, b'a')]).unwrap();
+        let table = |space: &[u8], codes: Option<&Arc<Codes>>, descending| {
+            let mut table = schema(ColumnType::VarChar { length_bytes: 1 }, 21, false, descending);
+            let level = WeightLevel { codes: codes.cloned(), ..WeightLevel::plain(0, space) };
+            table.columns[0].sort = Sort::Weights(vec![level]);
+            table
+        };
+        // "a a", with a character that has no code of one byte: 0041 0020 1234.
+        let weights: [(&[u8], &[u8]); 2] = [
+            (&[0, 0x20], &[0, 0x41, 0, 0x20, 3, 0x12, 0x34, 0, 0x20, 2]),
+            (&[], &[1, 1, 0x41, 1, 1, 0x20, 0x12, 0x34, 0]),
+        ];
+        for (space, key) in weights {
+            let (child, parent) = (table(space, None, false), table(space, Some(&codes), true));
+            let mut there = Vec::new();
+            assert!(bridge(&child, &parent).unwrap().cross(key, &mut there).unwrap());
+            assert!(there.len() < key.len());
+            let mut back = Vec::new();
+            assert!(bridge(&parent, &child).unwrap().cross(&there, &mut back).unwrap());
+            assert_eq!(back, key);
+            let end = there.len() - 1;
+            assert!(bridge(&parent, &child).unwrap().cross(&there[..end], &mut back).is_err());
+        }
     }
 
     #[test]

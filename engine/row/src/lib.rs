@@ -13,20 +13,21 @@
 //! - RK2. Each part's encoding is prefix-free, so parts concatenate, and the first n parts of a key
 //!   are a byte prefix of it.
 //! - RK3. Two rows whose parts compare as equal have the same key bytes; the differences (letter
-//!   case, trailing spaces, the sign of zero) are in the entry's value, so every index has the
-//!   original of each column that it holds whole.
+//!   case, trailing spaces, the sign of zero) are in the entry's value, so every index gives
+//!   back each column that it holds whole.
 //! - RK4. A column whose bytes can be read back from the primary key is not stored in the row value.
 //! - RK5. A row value says which schema version wrote it; columns are matched by [`Column::id`].
 //! - RK6. Decoding trusts no byte: bad ones give `Corruption` naming table, index and offset.
 //!
 //! It does not follow pointers in a record image (see [`Blobs`]), know any collation (see
-//! [`SortKeys`]) or decide what to write. Formats: keys in `key/mod.rs` and `order.rs`, values in
+//! [`SortKeys`]) or decide what to write. Formats: keys in `key/mod.rs`, `order.rs` and `codes.rs`, values in
 //! `value.rs`, schemas in `schema_bytes.rs`. Tested by `tests/it`.
 #![forbid(unsafe_code)]
 
 mod added_columns;
 mod blobs;
 mod codec;
+mod codes;
 mod derive;
 mod entries;
 mod field;
@@ -46,6 +47,7 @@ mod value;
 
 pub use blobs::{BlobSink, Blobs, NoBlobs, OwnedBlobs};
 pub use codec::{RowCodec, TupleKey};
+pub use codes::{Coded, Codes};
 pub use derive::Deriver;
 pub use entries::Entries;
 pub use foreign::{BadBridge, KeyBridge};

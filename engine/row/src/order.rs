@@ -66,9 +66,9 @@ pub fn prefix_end(key: &mut Vec<u8>) -> bool {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct BadKey;
 
-const LESS: u8 = 1;
-const END: u8 = 2;
-const GREATER: u8 = 3;
+pub(crate) const LESS: u8 = 1;
+pub(crate) const END: u8 = 2;
+pub(crate) const GREATER: u8 = 3;
 const SPACE: u8 = b' ';
 
 pub(crate) fn put_escaped(out: &mut Vec<u8>, mut src: &[u8]) {
@@ -80,6 +80,19 @@ pub(crate) fn put_escaped(out: &mut Vec<u8>, mut src: &[u8]) {
     }
     out.extend_from_slice(src);
     out.push(0);
+}
+
+/// A text without trailing spaces.
+pub(crate) fn trim_spaces(image: &[u8]) -> &[u8] {
+    // Eight at a time: columns of wide characters are mostly padding.
+    let mut end = image.len();
+    while end >= 8 && image[end - 8..end] == [b' '; 8] {
+        end -= 8;
+    }
+    while end > 0 && image[end - 1] == b' ' {
+        end -= 1;
+    }
+    &image[..end]
 }
 
 /// Length without trailing `unit`s.
@@ -241,6 +254,24 @@ pub(crate) fn read_padded(
         }
         *dst.get_mut(len).ok_or(BadKey)? = b;
         len += 1;
+    }
+}
+
+/// The string of one part in padded form, not inverted, with units like `space`.
+pub(crate) fn padded_string(part: &[u8], space: &[u8]) -> Result<Vec<u8>, BadKey> {
+    let mut string = Vec::with_capacity(part.len());
+    let mut at = 0;
+    loop {
+        let unit = part.get(at..at + space.len()).ok_or(BadKey)?;
+        at += space.len();
+        if unit == space {
+            match byte(part, &mut at, 0)? {
+                END => return Ok(string),
+                LESS | GREATER => {}
+                _ => return Err(BadKey),
+            }
+        }
+        string.extend_from_slice(unit);
     }
 }
 

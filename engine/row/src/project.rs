@@ -316,7 +316,7 @@ impl RowCodec {
             let mut n = 0;
             let mut content: &[u8] = &[];
             if r.remaining() > 0 {
-                if extra.kind == ExtraKind::Original {
+                if matches!(extra.kind, ExtraKind::Original | ExtraKind::Difference) {
                     content = r.bytes().map_err(|_| bad())?;
                 } else {
                     n = usize::try_from(r.varint().map_err(|_| bad())?).map_err(|_| bad())?;
@@ -328,6 +328,7 @@ impl RowCodec {
             }
             match extra.kind {
                 ExtraKind::Original => field.put(record, content, sink).map_err(|_| bad())?,
+                ExtraKind::Difference => extra.differ(record, content).ok_or_else(bad)?,
                 ExtraKind::ZeroSign if n == 0 => {}
                 ExtraKind::ZeroSign => record[field.offset + field.bytes - 1] |= 0x80,
                 ExtraKind::Spaces if n == 0 => {}

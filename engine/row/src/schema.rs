@@ -10,8 +10,11 @@
 //! - SD5. The primary index has the rows by itself: only others are marked as clustering.
 
 use std::fmt;
+use std::sync::Arc;
 
 use frond_base::{Error, ErrorKind, IndexNo, Result};
+
+use crate::codes::Codes;
 
 /// The longest key a tree takes.
 pub const MAX_KEY_BYTES: usize = frond_base::MAX_KEY;
@@ -85,6 +88,15 @@ pub struct WeightLevel {
     pub level: u8,
     /// PAD SPACE: the weight of a space at this level (1 to 4 bytes). Empty: NO PAD.
     pub space: Vec<u8>,
+    /// Keys have these codes instead of the weights.
+    pub codes: Option<Arc<Codes>>,
+}
+
+impl WeightLevel {
+    /// A level whose weights are in keys as they are.
+    pub fn plain(level: u8, space: &[u8]) -> WeightLevel {
+        WeightLevel { level, space: space.to_vec(), codes: None }
+    }
 }
 
 /// How values of a text or byte column compare. Ignored for other types.
@@ -96,6 +108,21 @@ pub enum Sort {
     BinaryPadSpace,
     /// By the weights of the column's collation, level after level.
     Weights(Vec<WeightLevel>),
+}
+
+impl Sort {
+    /// Whether values compare in the same way, with the same codes or not.
+    pub fn compares_as(&self, other: &Sort) -> bool {
+        match (self, other) {
+            (Sort::Weights(a), Sort::Weights(b)) => {
+                let plain = |all: &[WeightLevel]| -> Vec<_> {
+                    all.iter().map(|l| WeightLevel::plain(l.level, &l.space)).collect()
+                };
+                plain(a) == plain(b)
+            }
+            _ => self == other,
+        }
+    }
 }
 
 /// The value, in older rows, of a column that was added without rewriting the table.
@@ -225,6 +252,13 @@ impl Column {
             let good = !levels.is_empty() && levels.iter().all(|l| l.space.len() <= 4);
             if !good || levels.len() > 8 {
                 return Err("impossible collation weights".into());
+            }
+            let no_space = |l: &WeightLevel| {
+                let codes = l.codes.as_ref().filter(|_| !l.space.is_empty());
+                codes.is_some_and(|c| c.of_space(&l.space).is_none())
+            };
+            if levels.iter().any(no_space) {
+                return Err("a space has no code".into());
             }
         }
         Ok(())

@@ -1,12 +1,15 @@
 //! The stored form of a [`Schema`].
 //!
 //! ```text
-//! schema  = format:u8 version:varint flags:u8 [auto_increment:varint] n:varint column* n:varint index*
+//! schema  = format:u8 version:varint flags:u8 [auto_increment:varint] [n:varint codes*] n:varint column* n:varint index*
 //!           flags: 1 hidden primary, 2 auto-increment column given
-//!           format: 3 when a column is coming (only while an index is built), 2 when an index is clustering, otherwise 1
+//!           format: 4 with codes, 3 when a column is coming (only while an index is built), 2 when an index is clustering, otherwise 1
+//! codes   = width:u8 n:varint (above:varint char:u8)*
+//!           above: how much the weight is above the one before, less 1; char: 0 none, +128 its capital has the weight, too
 //! column  = id:varint name:bytes type:u8 a:u8 b:u8 bytes:varint flags:u8 charset:varint
-//!           max_char:u8 min_char:u8 [n:varint (level:u8 space:bytes)*] [default:bytes]
-//!           flags: 1 nullable, 2 not stored, 4 default given, 8 BinaryPadSpace, 16 Weights, in format 3 also 32 coming
+//!           max_char:u8 min_char:u8 [n:varint (level:u8 space:bytes [codes:varint])*] [default:bytes]
+//!           flags: 1 nullable, 2 not stored, 4 default given, 8 BinaryPadSpace, 16 Weights, from format 3 on also 32 coming
+//!           codes: in format 4, 1 for the first ones of the schema, and so on, 0 for none
 //! index   = tree:varint name:bytes flags:u8(1 unique, from format 2 on also 2 clustering) n:varint part*
 //! part    = column:varint flags:u8(1 descending, 2 prefix) [bytes:varint chars:varint]
 //! ```
@@ -14,26 +17,32 @@
 //! bytes are refused: a newer writer increases the leading format number. A schema that format 1 can say is
 //! written as such, so that older releases read it.
 
+use std::sync::Arc;
+
 use frond_base::{put_bytes, put_varint, ByteReader, Error, ErrorKind, Result, ShortInput};
 
+use crate::codes::{Coded, Codes, MAX_CODED};
 use crate::schema::{
     Column, ColumnType, DefaultValue, Index, Part, PartPrefix, Schema, Sort, WeightLevel,
     MAX_COLUMNS, MAX_INDEXES, MAX_PARTS,
 };
 
-/// The formats of schemas without clustering indexes, with them, and with columns that are coming.
+/// The formats of schemas without clustering indexes, with them, with columns that are coming, and with codes.
 const PLAIN: u8 = 1;
 const CLUSTERING: u8 = 2;
 const COMING: u8 = 3;
+const CODES: u8 = 4;
 
 impl Schema {
     /// Appends the stored form.
     pub fn encode(&self, out: &mut Vec<u8>) {
         let clustering = self.indexes.iter().any(|i| i.clustering);
         let coming = self.columns.iter().any(|c| c.coming);
-        out.push(match (coming, clustering) {
-            (true, _) => COMING,
-            (_, true) => CLUSTERING,
+        let codes = self.codes();
+        out.push(match (codes.is_empty(), coming, clustering) {
+            (false, _, _) => CODES,
+            (_, true, _) => COMING,
+            (_, _, true) => CLUSTERING,
             _ => PLAIN,
         });
         put_varint(out, u64::from(self.version));
@@ -41,9 +50,13 @@ impl Schema {
         if let Some(n) = self.auto_increment {
             put_varint(out, u64::from(n));
         }
+        if !codes.is_empty() {
+            put_varint(out, codes.len() as u64);
+            codes.iter().for_each(|c| put_codes(out, c));
+        }
         put_varint(out, self.columns.len() as u64);
         for c in &self.columns {
-            put_column(out, c);
+            put_column(out, c, &codes);
         }
         put_varint(out, self.indexes.len() as u64);
         for i in &self.indexes {
@@ -62,11 +75,25 @@ impl Schema {
         }
     }
 
+    /// The codes that its columns have, each once.
+    fn codes(&self) -> Vec<Arc<Codes>> {
+        let mut all: Vec<Arc<Codes>> = Vec::new();
+        for c in &self.columns {
+            let Sort::Weights(levels) = &c.sort else { continue };
+            for codes in levels.iter().filter_map(|l| l.codes.as_ref()) {
+                if !all.contains(codes) {
+                    all.push(Arc::clone(codes));
+                }
+            }
+        }
+        all
+    }
+
     /// Reads what [`Schema::encode`] wrote; `file` names where the bytes come from. The whole of
     /// `bytes` must be one valid schema.
     pub fn decode(bytes: &[u8], file: &str) -> Result<Schema> {
         if let Some(&format) = bytes.first() {
-            if format > COMING {
+            if format > CODES {
                 let what =
                     format!("{file}: schema format {format} is newer than this release reads");
                 return Err(Error::new(ErrorKind::UnsupportedFormat, what));
@@ -85,7 +112,18 @@ impl Schema {
     }
 }
 
-fn put_column(out: &mut Vec<u8>, c: &Column) {
+fn put_codes(out: &mut Vec<u8>, codes: &Codes) {
+    out.push(codes.width());
+    put_varint(out, codes.list().len() as u64);
+    let mut next = 0;
+    for c in codes.list() {
+        put_varint(out, u64::from(c.weight) - next);
+        next = u64::from(c.weight) + 1;
+        out.push(c.char | u8::from(c.both_cases) << 7);
+    }
+}
+
+fn put_column(out: &mut Vec<u8>, c: &Column, codes: &[Arc<Codes>]) {
     put_varint(out, u64::from(c.id));
     put_bytes(out, c.name.as_bytes());
     let (code, a, b) = type_code(c.ty);
@@ -106,6 +144,10 @@ fn put_column(out: &mut Vec<u8>, c: &Column) {
         for l in levels {
             out.push(l.level);
             put_bytes(out, &l.space);
+            if !codes.is_empty() {
+                let n = codes.iter().position(|c| l.codes.as_ref() == Some(c));
+                put_varint(out, n.map_or(0, |n| n as u64 + 1));
+            }
         }
     }
     if let DefaultValue::Bytes(bytes) = &c.default {
@@ -134,15 +176,21 @@ fn name(r: &mut ByteReader<'_>) -> Read<String> {
 fn read_schema(r: &mut ByteReader<'_>) -> Read<Schema> {
     let at = r.position();
     let format = r.u8()?;
-    if !(PLAIN..=COMING).contains(&format) {
+    if !(PLAIN..=CODES).contains(&format) {
         return Err(ShortInput { at });
     }
     let version = number(r, 1 << 32)? as u32;
     let f = flags(r, 3)?;
     let auto_increment = if f & 2 != 0 { Some(number(r, 1 << 16)? as u16) } else { None };
+    let mut codes = Vec::new();
+    if format >= CODES {
+        for _ in 0..number(r, MAX_COLUMNS as u64 + 1)? {
+            codes.push(read_codes(r)?);
+        }
+    }
     let mut columns = Vec::new();
     for _ in 0..number(r, MAX_COLUMNS as u64 + 1)? {
-        columns.push(read_column(r, if format < COMING { 31 } else { 63 })?);
+        columns.push(read_column(r, if format < COMING { 31 } else { 63 }, &codes)?);
     }
     let mut indexes = Vec::new();
     for _ in 0..number(r, MAX_INDEXES as u64 + 1)? {
@@ -167,7 +215,26 @@ fn read_schema(r: &mut ByteReader<'_>) -> Read<Schema> {
     Ok(Schema { version, columns, indexes, hidden_primary: f & 1 != 0, auto_increment })
 }
 
-fn read_column(r: &mut ByteReader<'_>, known: u8) -> Read<Column> {
+fn read_codes(r: &mut ByteReader<'_>) -> Read<Arc<Codes>> {
+    let at = r.position();
+    let width = r.u8()?;
+    let mut list = Vec::new();
+    let mut next = 0;
+    for _ in 0..number(r, MAX_CODED as u64 + 1)? {
+        let at = r.position();
+        let weight = next + number(r, 1 << 16)?;
+        next = weight + 1;
+        let char = r.u8()?;
+        list.push(Coded {
+            weight: u16::try_from(weight).map_err(|_| ShortInput { at })?,
+            char: char & 0x7f,
+            both_cases: char & 0x80 != 0,
+        });
+    }
+    Codes::new(width, &list).map_err(|_| ShortInput { at })
+}
+
+fn read_column(r: &mut ByteReader<'_>, known: u8, codes: &[Arc<Codes>]) -> Read<Column> {
     let id = number(r, 1 << 32)? as u32;
     let name = name(r)?;
     let at = r.position();
@@ -183,7 +250,12 @@ fn read_column(r: &mut ByteReader<'_>, known: u8) -> Read<Column> {
         16 => {
             let mut levels = Vec::new();
             for _ in 0..number(r, 16)? {
-                levels.push(WeightLevel { level: r.u8()?, space: r.bytes()?.to_vec() });
+                let mut level = WeightLevel::plain(r.u8()?, r.bytes()?);
+                if !codes.is_empty() {
+                    let n = number(r, codes.len() as u64 + 1)?;
+                    level.codes = codes.get((n as usize).wrapping_sub(1)).cloned();
+                }
+                levels.push(level);
             }
             Sort::Weights(levels)
         }

@@ -6,10 +6,10 @@ use frond_base::Result;
 
 use crate::blobs::{Blobs, OwnedBlobs};
 use crate::codec::RowCodec;
-use crate::field::{read_le, trim_spaces, Field, Form};
+use crate::field::{read_le, Field, Form};
 use crate::history::History;
 use crate::layout::RecordLayout;
-use crate::order::PlainSortKeys;
+use crate::order::{trim_spaces, PlainSortKeys};
 use crate::project::Projection;
 use crate::schema::Schema;
 use crate::text_value::{put_value, TextStyle, Value};
@@ -65,7 +65,9 @@ impl RowText {
             let text = match part.read(key, &mut at, &mut self.record) {
                 Err(_) => return out + &loose_text(&key[from..]),
                 Ok(true) => "NULL".to_string(),
-                Ok(false) if !part.reversible => loose_text(&key[from..at]),
+                Ok(false) if !part.reversible || part.field.is_elsewhere(&mut self.record) => {
+                    loose_text(&key[from..at])
+                }
                 Ok(false) => {
                     let image = part.field.image(&self.record);
                     let content = match part.field.form {
@@ -78,6 +80,10 @@ impl RowText {
                         }
                     };
                     let mut text = String::new();
+                    if part.codes().is_some() {
+                        // The case of letters is in the value.
+                        text.push('~');
+                    }
                     put_value(&Value::of(c, content), TextStyle::Json, &mut text);
                     text
                 }

@@ -11,19 +11,24 @@
 //!   Indexes with rows are the primary and clustering ones.
 //! value of any other index   = extras
 //! extras = one item per column that the parts (primary key included) have whole but with losses:
-//!          first all originals, then the others
+//!          first all originals, then all differences, then the others
 //!   original    length:varint contents    collated text, opaque images; empty for NULL
+//!   difference  length:varint contents    text whose key has codes: how it differs from their characters (codes.rs)
 //!   spaces      n:varint                  trailing spaces the key dropped
 //!   zero sign   1 if -0.0, else 0
 //!   Items at the end that are 0 are left out, so most values of an index are empty.
 //! ```
 //! An index with rows has originals of computed columns only: the row itself has all other columns.
 
+use std::sync::Arc;
+
 use frond_base::{put_varint, Result};
 
-use crate::field::{trim_spaces, Field, Form};
+use crate::codes::Codes;
+use crate::field::{Field, Form};
 use crate::key::KeyPart;
 use crate::layout::RecordLayout;
+use crate::order::trim_spaces;
 use crate::row_input::RowInput;
 use crate::schema::Schema;
 
@@ -144,6 +149,7 @@ impl ValuePlan {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum ExtraKind {
     Original,
+    Difference,
     Spaces,
     ZeroSign,
 }
@@ -153,6 +159,27 @@ pub(crate) enum ExtraKind {
 pub(crate) struct Extra {
     pub kind: ExtraKind,
     pub field: Field,
+    /// Of a difference: the codes, and whether the key lacks trailing spaces.
+    pub codes: Option<(Arc<Codes>, bool)>,
+}
+
+impl Extra {
+    /// Applies a difference ([`Codes::put_difference`]) to the text that its key part left in the record. `None`: it does not fit.
+    pub fn differ(&self, record: &mut [u8], difference: &[u8]) -> Option<()> {
+        let field = &self.field;
+        let is_elsewhere = field.is_elsewhere(record);
+        if !is_elsewhere && difference.is_empty() {
+            return Some(());
+        }
+        let image = &mut record[field.offset..field.offset + field.bytes];
+        let (body, len) = field.text(image);
+        let len = Codes::apply(difference, body, (!is_elsewhere).then_some(len))?;
+        match field.form {
+            Form::VarChar { .. } => field.put_length(record, len),
+            _ => body[len..].fill(b' '),
+        }
+        Some(())
+    }
 }
 
 /// The extras of an index with these parts (its own, then the primary key's). Each column
@@ -166,6 +193,8 @@ pub(crate) fn extras_of(schema: &Schema, parts: &[KeyPart], rows: bool) -> Vec<E
                 continue;
             }
             ExtraKind::Original
+        } else if part.codes().is_some() {
+            ExtraKind::Difference
         } else if part.loses_spaces() {
             ExtraKind::Spaces
         } else if part.loses_zero_sign() {
@@ -173,7 +202,8 @@ pub(crate) fn extras_of(schema: &Schema, parts: &[KeyPart], rows: bool) -> Vec<E
         } else {
             continue;
         };
-        extras.push(Extra { kind, field: part.field });
+        let codes = part.codes().map(|(codes, padded)| (Arc::clone(codes), padded));
+        extras.push(Extra { kind, field: part.field, codes });
     }
     extras.sort_by_key(|e| e.kind);
     extras
@@ -187,26 +217,34 @@ pub(crate) fn source_of(parts: &[KeyPart], column: usize) -> Option<&KeyPart> {
 pub(crate) fn put_extras(extras: &[Extra], row: &RowInput<'_>, out: &mut Vec<u8>) -> Result<()> {
     let mut keep = out.len();
     for extra in extras {
-        let n = if extra.field.is_null(row.record) {
-            0
-        } else {
-            match extra.kind {
-                ExtraKind::Original => extra.field.content(row)?.len(),
-                ExtraKind::Spaces => {
-                    let content = extra.field.content(row)?;
-                    content.len() - trim_spaces(content).len()
+        let start = out.len();
+        let is_null = extra.field.is_null(row.record);
+        let n = match extra.kind {
+            _ if is_null => 0,
+            ExtraKind::Original => extra.field.content(row)?.len(),
+            ExtraKind::Difference => {
+                if let Some((codes, padded)) = &extra.codes {
+                    codes.put_difference(extra.field.content(row)?, *padded, out);
                 }
-                ExtraKind::ZeroSign => {
-                    let image = extra.field.image(row.record);
-                    let (top, rest) = (image[image.len() - 1], &image[..image.len() - 1]);
-                    usize::from(top == 0x80 && rest.iter().all(|b| *b == 0))
-                }
+                out.len() - start
+            }
+            ExtraKind::Spaces => {
+                let content = extra.field.content(row)?;
+                content.len() - trim_spaces(content).len()
+            }
+            ExtraKind::ZeroSign => {
+                let image = extra.field.image(row.record);
+                let (top, rest) = (image[image.len() - 1], &image[..image.len() - 1]);
+                usize::from(top == 0x80 && rest.iter().all(|b| *b == 0))
             }
         };
         put_varint(out, n as u64);
         if n > 0 {
-            if extra.kind == ExtraKind::Original {
-                out.extend_from_slice(extra.field.content(row)?);
+            match extra.kind {
+                ExtraKind::Original => out.extend_from_slice(extra.field.content(row)?),
+                // The length comes first.
+                ExtraKind::Difference => out[start..].rotate_left(n),
+                _ => {}
             }
             keep = out.len();
         }

@@ -212,6 +212,14 @@ pub(crate) trait BatchSource<const W: usize> {
     fn fill(&mut self, batch: &mut Batch<W>) -> Result<()>;
 }
 
+/// Gives a list, if it is shorter, `n` items.
+#[inline]
+fn pad<T: Clone>(list: &mut Vec<T>, n: usize, item: T) {
+    if list.len() < n {
+        list.resize(n, item);
+    }
+}
+
 /// Any entry source, copied batch by batch.
 pub(crate) struct Copied<S>(pub(crate) S);
 
@@ -241,16 +249,16 @@ impl<const W: usize, S: EntrySource> BatchSource<W> for Copied<S> {
             }
             batch.heads.push(head_of(key));
             if seq != 0 || !batch.seqs.is_empty() {
-                batch.seqs.resize(i, 0);
+                pad(&mut batch.seqs, i, 0);
                 batch.seqs.push(seq);
             }
             if kind != EntryKind::Put || !batch.kinds.is_empty() {
-                batch.kinds.resize(i, EntryKind::Put);
+                pad(&mut batch.kinds, i, EntryKind::Put);
                 batch.kinds.push(kind);
             }
             if !value.is_empty() || !batch.values.is_empty() {
                 let from = batch.copied.len() as u32;
-                batch.values.resize(i, (from, from));
+                pad(&mut batch.values, i, (from, from));
                 batch.copied.extend_from_slice(value);
                 batch.values.push((from, batch.copied.len() as u32));
             }

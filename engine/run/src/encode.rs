@@ -181,7 +181,12 @@ pub(crate) struct PageEncoder {
     /// beginning.
     packed: Vec<u8>,
     zstd: Option<zstd::bulk::Compressor<'static>>,
+    /// So many pages are not tried with LZ4 before the next one is.
+    untried: u32,
 }
+
+/// Pages that LZ4 does not try after one in which it saved less than an eighth.
+const UNTRIED: u32 = 7;
 
 impl PageEncoder {
     pub(crate) fn new(compression: Compression) -> PageEncoder {
@@ -198,6 +203,7 @@ impl PageEncoder {
             payload: Vec::new(),
             packed: Vec::new(),
             zstd,
+            untried: 0,
         }
     }
 
@@ -233,14 +239,24 @@ impl PageEncoder {
         let plain = (CODEC_NONE, self.payload.len());
         match compression {
             Compression::None => plain,
+            Compression::Lz4 if self.untried > 0 => {
+                self.untried -= 1;
+                plain
+            }
             Compression::Lz4 => {
                 let most = lz4_flex::block::get_maximum_output_size(self.payload.len());
                 if self.packed.len() < most {
                     self.packed.resize(most, 0);
                 }
-                match lz4_flex::block::compress_into(&self.payload, &mut self.packed) {
-                    Ok(n) if n < worth => (CODEC_LZ4, n),
-                    _ => plain,
+                let packed = lz4_flex::block::compress_into(&self.payload, &mut self.packed);
+                let n = packed.unwrap_or(usize::MAX);
+                if n > self.payload.len() - self.payload.len() / 8 {
+                    self.untried = UNTRIED;
+                }
+                if n < worth {
+                    (CODEC_LZ4, n)
+                } else {
+                    plain
                 }
             }
             Compression::Zstd(_) => {

@@ -83,11 +83,10 @@ fn random(rng: &mut TestRng) -> Schema {
                 let text = matches!(ty, ColumnType::Char | ColumnType::VarChar { .. });
                 if text {
                     column.charset = [63, 8, 46][rng.below(3) as usize];
-                    let space = vec![b' '];
                     column.sort = match rng.below(3) {
                         0 => Sort::Binary,
                         1 => Sort::BinaryPadSpace,
-                        _ => Sort::Weights(vec![WeightLevel { level: 0, space }]),
+                        _ => Sort::Weights(vec![WeightLevel::plain(0, b" ")]),
                     };
                 }
                 if rng.below(4) == 0 && bytes < 9 {

@@ -430,6 +430,13 @@ structures! {
         victim: Option<Victim>,
         statement: Option<StatementOf>,
     }
+    frond_codes {
+        width: u8,
+        count: u8,
+        weights: [u16; 95],
+        chars: [u8; 95],
+        both_cases: [u8; 95],
+    }
     frond_column_spec {
         name: *const c_char,
         r#type: u32,
@@ -445,6 +452,7 @@ structures! {
         levels: [u8; 8],
         space: [[u8; 4]; 8],
         space_len: [u8; 8],
+        codes: *const frond_codes,
     }
     frond_part_spec {
         column: u32,

@@ -177,6 +177,7 @@ impl Sources {
                 }
                 let name = match name.as_str() {
                     "u8" => "uint8_t",
+                    "u16" => "uint16_t",
                     "u32" => "uint32_t",
                     "u64" => "uint64_t",
                     "i32" => "int32_t",

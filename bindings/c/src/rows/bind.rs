@@ -243,7 +243,9 @@ fn longest_primary_key(schema: &frond_row::Schema, callbacks: &frond_rows_callba
             _ => match (&c.sort, callbacks.weights_len) {
                 (frond_row::Sort::Weights(levels), Some(weights_len)) => {
                     let weights = weights_len(callbacks.ctx, c.charset, image);
-                    2 + levels.len() * (2 * weights + 2)
+                    // A weight of two bytes has a code of three at most, and two of these may be spaces.
+                    let codes = levels.iter().filter(|l| l.codes.is_some()).count();
+                    2 + levels.len() * (2 * weights + 2) + codes * weights.div_ceil(2)
                 }
                 (frond_row::Sort::Weights(_), None) => frond_engine::KEY_BYTES_MAX,
                 _ => 2 * image + 4,
@@ -403,7 +405,7 @@ mod tests {
     #[test]
     fn a_binding_without_the_callbacks_that_its_columns_need_is_refused() {
         let mut text = Column::new("t", ColumnType::Char, 10);
-        text.sort = Sort::Weights(vec![WeightLevel { level: 0, space: vec![b' '] }]);
+        text.sort = Sort::Weights(vec![WeightLevel::plain(0, b" ")]);
         let blob = Column::new("o", ColumnType::Opaque { key_bytes: 4 }, 4);
         let mut schema = Schema {
             version: 1,

@@ -1,10 +1,13 @@
 //! Converts a C table description to a schema.
 
 use std::ffi::{c_char, c_int};
+use std::sync::Arc;
 
 use frond_base::{IndexNo, Result};
 use frond_engine::{Compression, IndexDef, TableSpec};
-use frond_row::{Column, ColumnType, Index, Part, PartPrefix, Schema, Sort, WeightLevel};
+use frond_row::{
+    Coded, Codes, Column, ColumnType, Index, Part, PartPrefix, Schema, Sort, WeightLevel,
+};
 
 use crate::abi::*;
 use crate::db::frond_db;
@@ -48,6 +51,16 @@ fn column_type(c: &frond_column_spec) -> Result<ColumnType> {
     })
 }
 
+fn codes(c: &frond_codes) -> Result<Arc<Codes>> {
+    let coded = |n: usize| Coded {
+        weight: c.weights[n],
+        char: c.chars[n],
+        both_cases: c.both_cases[n] != 0,
+    };
+    let list: Vec<Coded> = (0..usize::from(c.count).min(c.weights.len())).map(coded).collect();
+    Codes::new(c.width, &list).map_err(|what| invalid(&what))
+}
+
 /// # Safety
 /// A2 for the pointers inside.
 unsafe fn column(n: usize, c: &frond_column_spec) -> Result<Column> {
@@ -70,9 +83,12 @@ unsafe fn column(n: usize, c: &frond_column_spec) -> Result<Column> {
             }
             let level = |i: usize| {
                 let len = usize::from(c.space_len[i]).min(4);
-                WeightLevel { level: c.levels[i], space: c.space[i][..len].to_vec() }
+                WeightLevel::plain(c.levels[i], &c.space[i][..len])
             };
-            Sort::Weights((0..n).map(level).collect())
+            let mut levels: Vec<_> = (0..n).map(level).collect();
+            // SAFETY: A2.
+            levels[0].codes = unsafe { c.codes.as_ref() }.map(codes).transpose()?;
+            Sort::Weights(levels)
         }
         n => return Err(invalid(&format!("sort {n} is unknown"))),
     };

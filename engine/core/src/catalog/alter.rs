@@ -137,6 +137,10 @@ fn resolve(
                     return refuse(format!("column '{}' comes twice", was.name));
                 }
                 (column.id, column.default) = (was.id, column.default_as(was));
+                // Its keys stay as they are, with codes or without.
+                if column.sort.compares_as(&was.sort) {
+                    column.sort = was.sort.clone();
+                }
             }
             None => {
                 column.id = next_id;

@@ -127,8 +127,8 @@ fn column(there: &Column, here: &Column, collation: CollationName<'_>) -> Fits<(
         let said = |c: &Column| if c.stored { "stored" } else { "virtual" }.to_owned();
         return differ("it", said(there), said(here));
     }
-    let order = |c: &Column| (c.max_char_bytes, c.min_char_bytes, c.sort.clone());
-    if order(there) != order(here) {
+    let chars = |c: &Column| (c.max_char_bytes, c.min_char_bytes);
+    if chars(there) != chars(here) || !there.sort.compares_as(&here.sort) {
         return Err("its collation sorts otherwise on this server".into());
     }
     Ok(())

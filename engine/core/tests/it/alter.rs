@@ -9,7 +9,7 @@ use frond_engine::{
     AddedForeigns, Alter, AlterSpec, CheckOutcome, Engine, IndexDef, IndexState, Pages, Table,
     Violation,
 };
-use frond_row::{Index, NoBlobs, Part, RowInput, Schema};
+use frond_row::{Coded, Codes, Index, NoBlobs, Part, RowInput, Schema, Sort, WeightLevel};
 use frond_vfs::MemVfs;
 
 use crate::durability::copy;
@@ -516,6 +516,26 @@ fn a_full_disk_ends_a_build_and_nothing_else() {
         assert!(table.def().building.is_empty());
     }
     assert!(failed > 1, "{failed}");
+}
+
+#[test]
+fn a_column_keeps_its_weights_without_codes() {
+    let engine = open(&memory());
+    let mut old = crate::typed::schema(false);
+    // No index has the column, so nothing asks for weights.
+    old.indexes.retain(|i| i.name != "by_s");
+    old.columns[2].sort = Sort::Weights(vec![WeightLevel::plain(0, b" ")]);
+    let table = engine.create_table(crate::typed::spec("t", &old)).unwrap();
+    let mut spec = same(&table);
+    let space = Coded { weight: 32, char: b' ', both_cases: false };
+    let codes = Some(Codes::new(1, &[space]).unwrap());
+    let level = WeightLevel { codes, ..WeightLevel::plain(0, b" ") };
+    spec.schema.columns[2].sort = Sort::Weights(vec![level]);
+    spec.schema.columns[2].name = "renamed".into();
+    engine.check_alter(&table, &spec).unwrap();
+    engine.alter_table(&table, spec).unwrap().commit().unwrap();
+    let column = &schema_of(&table).columns[2];
+    assert_eq!((column.name.as_str(), &column.sort), ("renamed", &old.columns[2].sort));
 }
 
 #[test]

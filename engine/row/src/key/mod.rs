@@ -9,14 +9,18 @@
 //!                              -0.0 as +0.0 (the entry's value tells them apart)
 //!        decimal, temporal, BIT, BINARY, UUID, INET: the image
 //!        opaque                the bytes from SortKeys::opaque
-//!        text, bytes           escaped or padded (order.rs): the bytes, or each level of weights
+//!        text, bytes           escaped or padded (order.rs): the bytes, or each level of weights, or codes of
+//!                              weights (codes.rs)
 //! ```
 //! All bytes of a descending part are inverted. Tested by `tests/it` (order, prefixes, tuples).
 
+use std::sync::Arc;
+
 use frond_base::{Error, ErrorKind, Result};
 
-use crate::field::{read_le, trim_spaces, Field, Form};
-use crate::order::{invert, read_escaped, read_padded, BadKey, SortKeys};
+use crate::codes::Codes;
+use crate::field::{read_le, Field, Form, ELSEWHERE};
+use crate::order::{invert, read_escaped, read_padded, trim_spaces, BadKey, SortKeys};
 use crate::row_input::RowInput;
 use crate::schema::{Column, ColumnType, Part, Sort};
 
@@ -101,7 +105,8 @@ impl KeyPart {
         let bytes_come_back = match &kind {
             PartKind::Opaque { .. } => false,
             PartKind::Text(t) => {
-                field.form != Form::Fixed && !matches!(t.order, TextOrder::Weights(_))
+                let weights = matches!(t.order, TextOrder::Weights(_));
+                field.form != Form::Fixed && (!weights || t.codes().is_some())
             }
             _ => true,
         };
@@ -120,6 +125,14 @@ impl KeyPart {
     pub fn loses_spaces(&self) -> bool {
         matches!(&self.kind, PartKind::Text(t) if t.order == TextOrder::Padded)
             && matches!(self.field.form, Form::VarChar { .. })
+    }
+
+    /// The codes from which the column comes back, except for what the value says; and whether the key lacks trailing spaces.
+    pub fn codes(&self) -> Option<(&Arc<Codes>, bool)> {
+        match &self.kind {
+            PartKind::Text(t) if self.reversible => t.codes(),
+            _ => None,
+        }
     }
 
     pub fn loses_zero_sign(&self) -> bool {
@@ -315,7 +328,14 @@ impl KeyPart {
         };
         let n = match text.order {
             TextOrder::Padded => read_padded(key, at, self.mask, body)?,
-            _ => read_escaped(key, at, self.mask, body)?,
+            TextOrder::Escaped => read_escaped(key, at, self.mask, body)?,
+            TextOrder::Weights(_) => match text.read_codes(key, at, self.mask, body)? {
+                Some(n) => n,
+                None => {
+                    *body.first_mut().ok_or(BadKey)? = ELSEWHERE;
+                    1
+                }
+            },
         };
         match self.field.form {
             Form::VarChar { .. } => self.field.put_length(record, n),

@@ -3,9 +3,12 @@
 //! A prefix is cut in characters, before the weights are computed: so equal prefixes have equal
 //! keys. The encodings are in `order.rs`. Tested by `tests/it`.
 
+use std::sync::Arc;
+
+use crate::codes::{self, Codes};
 use crate::order::{
-    invert, put_escaped, put_padded, put_padded_weights, skip_escaped, skip_padded, BadKey,
-    SortKeys,
+    invert, padded_string, put_escaped, put_padded, put_padded_weights, read_escaped, skip_escaped,
+    skip_padded, BadKey, SortKeys,
 };
 use crate::schema::{Column, ColumnType, Part, Sort, WeightLevel};
 
@@ -25,7 +28,64 @@ pub(crate) struct TextPart {
 pub(super) enum TextOrder {
     Escaped,
     Padded,
-    Weights(Vec<WeightLevel>),
+    Weights(Vec<Level>),
+}
+
+/// A level of a collation.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Level {
+    number: u8,
+    /// The weight of a space; empty: NO PAD.
+    space: Vec<u8>,
+    codes: Option<Arc<Codes>>,
+    /// The code of a space; `None` without codes and for NO PAD.
+    space_code: Option<u8>,
+}
+
+impl Level {
+    fn new(l: &WeightLevel) -> Level {
+        let space_code = l.codes.as_ref().and_then(|c| c.of_space(&l.space));
+        Level { number: l.level, space: l.space.clone(), codes: l.codes.clone(), space_code }
+    }
+
+    fn put(&self, weights: &mut Vec<u8>, out: &mut Vec<u8>) {
+        if let Some(codes) = &self.codes {
+            codes.encode(weights);
+            codes::put(out, weights, self.space_code);
+        } else if self.space.is_empty() {
+            put_escaped(out, weights);
+        } else {
+            put_padded_weights(out, weights, &self.space);
+        }
+    }
+
+    fn skip(&self, key: &[u8], at: &mut usize, mask: u8) -> Result<(), BadKey> {
+        if self.codes.is_some() {
+            codes::skip(key, at, mask, self.space_code)
+        } else if self.space.is_empty() {
+            skip_escaped(key, at, mask)
+        } else {
+            skip_padded(key, at, mask, &self.space)
+        }
+    }
+
+    /// The weights, without trailing spaces, of one part of a key: nothing else, and not inverted.
+    fn weights_of(&self, part: &[u8]) -> Result<Vec<u8>, BadKey> {
+        let mut weights = match (self.space_code, &*self.space) {
+            (Some(code), _) => padded_string(part, &[code])?,
+            (None, []) => {
+                let mut string = vec![0; part.len()];
+                let n = read_escaped(part, &mut 0, 0, &mut string)?;
+                string.truncate(n);
+                string
+            }
+            (None, space) => padded_string(part, space)?,
+        };
+        if let Some(codes) = &self.codes {
+            codes.decode(&mut weights)?;
+        }
+        Ok(weights)
+    }
 }
 
 impl TextPart {
@@ -33,7 +93,7 @@ impl TextPart {
         let order = match &c.sort {
             Sort::Binary => TextOrder::Escaped,
             Sort::BinaryPadSpace => TextOrder::Padded,
-            Sort::Weights(levels) => TextOrder::Weights(levels.clone()),
+            Sort::Weights(levels) => TextOrder::Weights(levels.iter().map(Level::new).collect()),
         };
         // Without PAD SPACE the padding of a CHAR counts, up to its length in characters.
         let no_pad = match &c.sort {
@@ -51,10 +111,26 @@ impl TextPart {
         TextPart { chars, narrow: wide == 1, padded_image, charset: c.charset, order }
     }
 
-    /// Whether equal values of both have equal key bytes, and unequal values unequal ones.
+    /// The codes from which texts come back, and whether keys lack trailing spaces. A text with the padding of a CHAR in its
+    /// key does not come back.
+    pub(crate) fn codes(&self) -> Option<(&Arc<Codes>, bool)> {
+        let TextOrder::Weights(levels) = &self.order else { return None };
+        let first = levels.first()?;
+        let codes = first.codes.as_ref().filter(|c| c.has_chars() && !self.padded_image)?;
+        Some((codes, first.space_code.is_some()))
+    }
+
+    /// Whether equal values of both have equal weights, and unequal values unequal ones. [`TextPart::translate`] makes keys
+    /// of one from those of the other.
     pub(crate) fn compares_as(&self, other: &TextPart) -> bool {
-        self.charset == other.charset
-            && self.order == other.order
+        let same = match (&self.order, &other.order) {
+            (TextOrder::Weights(a), TextOrder::Weights(b)) => {
+                let form = |l: &Level| (l.number, l.space.clone());
+                a.iter().map(form).eq(b.iter().map(form))
+            }
+            (a, b) => a == b,
+        };
+        same && self.charset == other.charset
             && self.padded_image == other.padded_image
             && (!self.padded_image || self.chars == other.chars)
     }
@@ -86,13 +162,13 @@ impl TextPart {
             }
             TextOrder::Weights(levels) => {
                 for level in levels {
-                    scratch.clear();
-                    sort.weights(self.charset, level.level, src, scratch);
-                    if level.space.is_empty() {
-                        put_escaped(out, scratch);
-                    } else {
-                        put_padded_weights(out, scratch, &level.space);
+                    let codes = level.codes.as_ref();
+                    if codes.is_some_and(|c| c.put_listed(src, level.space_code, out)) {
+                        continue;
                     }
+                    scratch.clear();
+                    sort.weights(self.charset, level.number, src, scratch);
+                    level.put(scratch, out);
                 }
             }
         }
@@ -108,13 +184,48 @@ impl TextPart {
         match &self.order {
             TextOrder::Escaped => skip_escaped(key, at, mask),
             TextOrder::Padded => skip_padded(key, at, mask, b" "),
-            TextOrder::Weights(levels) => levels.iter().try_for_each(|level| {
-                if level.space.is_empty() {
-                    skip_escaped(key, at, mask)
-                } else {
-                    skip_padded(key, at, mask, &level.space)
-                }
-            }),
+            TextOrder::Weights(levels) => levels.iter().try_for_each(|l| l.skip(key, at, mask)),
         }
+    }
+
+    /// Reads a text that comes back from its codes ([`TextPart::codes`]) into `dst`, as [`Codes::read`] does.
+    pub(super) fn read_codes(
+        &self,
+        key: &[u8],
+        at: &mut usize,
+        mask: u8,
+        dst: &mut [u8],
+    ) -> Result<Option<usize>, BadKey> {
+        let TextOrder::Weights(levels) = &self.order else { return Err(BadKey) };
+        let Some((first, others)) = levels.split_first() else { return Err(BadKey) };
+        let codes = first.codes.as_ref().ok_or(BadKey)?;
+        let len = codes.read(key, at, mask, first.space_code, dst)?;
+        others.iter().try_for_each(|l| l.skip(key, at, mask))?;
+        Ok(len)
+    }
+
+    /// Appends the key part of `to` for the value whose part here is `part`; neither is inverted. Both must compare alike.
+    pub(crate) fn translate(
+        &self,
+        part: &[u8],
+        to: &TextPart,
+        out: &mut Vec<u8>,
+    ) -> Result<(), BadKey> {
+        let (TextOrder::Weights(from), TextOrder::Weights(to)) = (&self.order, &to.order) else {
+            out.extend_from_slice(part);
+            return Ok(());
+        };
+        let mut at = 0;
+        for (from, to) in from.iter().zip(to) {
+            let start = at;
+            from.skip(part, &mut at, 0)?;
+            to.put(&mut from.weights_of(&part[start..at])?, out);
+        }
+        Ok(())
+    }
+
+    /// Whether key parts of both have the same bytes, if they compare alike.
+    pub(crate) fn has_keys_of(&self, other: &TextPart) -> bool {
+        self.order == other.order
     }
 }

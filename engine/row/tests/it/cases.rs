@@ -3,7 +3,7 @@
 use frond_base::ErrorKind;
 use frond_row::{ColumnType, Entries, NoBlobs, OwnedBlobs, Part, RowInput, Sort};
 
-use crate::support::{column, nullable, part, prefix, schema, text, weights, Table};
+use crate::support::{coded, column, nullable, part, prefix, schema, text, weights, Table};
 
 const INT: ColumnType = ColumnType::Int { unsigned: false };
 const VAR: ColumnType = ColumnType::VarChar { length_bytes: 1 };
@@ -163,9 +163,34 @@ fn blobs_of_many_megabytes_come_back() {
 }
 
 #[test]
+fn a_text_of_common_characters_needs_no_value() {
+    let sort = coded(2, weights(2, true));
+    let entry = |s: &[u8]| one_key(sort.clone(), 2, s);
+    let (key, value) = entry(b"some lines");
+    assert!(key.len() == b"some lines".len() + 1 + 2 + 4 && value.is_empty(), "{key:x?}");
+    assert_eq!(entry(b"some lines").0, entry(b"Some LINES  ").0);
+    assert_eq!(entry(b"Some  ").1, [2, 3, 1]);
+    assert_eq!(entry("\u{e9}".as_bytes()).1, [3, 0, 0xc3, 0xa9]);
+    // Two spaces take the way of other characters to the same key, but for the second space and its marker.
+    let (two, value) = entry(b"some  lines");
+    assert!(two.len() == key.len() + 2 && two < key && value.is_empty());
+}
+
+#[test]
+fn a_changed_weight_of_a_code_is_noticed() {
+    let check = |charset| {
+        let columns =
+            vec![column(0, INT, 4), text(column(1, VAR, 41), charset, coded(2, weights(2, true)))];
+        Table::new(schema(columns, vec![vec![part(0)]])).codec.check_collations()
+    };
+    check(2).unwrap();
+    assert_eq!(check(4).unwrap_err().kind(), ErrorKind::Unsupported);
+}
+
+#[test]
 fn a_changed_collation_is_noticed() {
     let columns = |space: &[u8]| {
-        let level = frond_row::WeightLevel { level: 0, space: space.to_vec() };
+        let level = frond_row::WeightLevel::plain(0, space);
         vec![column(0, INT, 4), text(column(1, VAR, 41), 2, Sort::Weights(vec![level]))]
     };
     let check = |space: &[u8]| {

@@ -125,6 +125,6 @@ fn impossible_schemas_are_refused() {
 fn a_newer_schema_format_is_named() {
     let mut bytes = Vec::new();
     random_schema(&mut Random(77)).encode(&mut bytes);
-    bytes[0] = 4;
+    bytes[0] = 5;
     assert_eq!(Schema::decode(&bytes, "f").unwrap_err().kind(), ErrorKind::UnsupportedFormat);
 }

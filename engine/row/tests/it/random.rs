@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use frond_row::{Column, ColumnType, Deriver, OwnedBlobs, Part, PartPrefix, Schema, Sort};
 
-use crate::support::{char_prefix, column, schema, weights, Random, Row, Table};
+use crate::support::{char_prefix, coded, column, schema, weights, Random, Row, Table};
 
 fn random_type(r: &mut Random) -> (ColumnType, u32) {
     use ColumnType::*;
@@ -54,7 +54,8 @@ pub fn random_column(r: &mut Random, id: u32) -> Column {
             0 => Sort::Binary,
             1 => Sort::BinaryPadSpace,
             // Weights of varying length and padding do not mix in the model's comparison of CHAR.
-            _ => weights(c.charset, r.chance(60)),
+            2 => weights(c.charset, r.chance(60)),
+            _ => coded(c.charset, weights(c.charset, r.chance(60))),
         };
     }
     c

@@ -5,8 +5,8 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use frond_row::{
-    Blobs, Column, ColumnType, History, Index, OwnedBlobs, Part, PartPrefix, RecordLayout,
-    RowCodec, RowInput, Schema, Sort, SortKeys, WeightLevel,
+    Blobs, Coded, Codes, Column, ColumnType, History, Index, OwnedBlobs, Part, PartPrefix,
+    RecordLayout, RowCodec, RowInput, Schema, Sort, SortKeys, WeightLevel,
 };
 
 /// A small deterministic generator.
@@ -67,6 +67,7 @@ pub fn weights(charset: u32, pad: bool) -> Sort {
     let level = |level: u8, space: &[u8]| WeightLevel {
         level,
         space: if pad { space.to_vec() } else { Vec::new() },
+        codes: None,
     };
     Sort::Weights(match charset {
         2 => vec![level(0, &[0, b' '])],
@@ -74,6 +75,26 @@ pub fn weights(charset: u32, pad: bool) -> Sort {
         4 => vec![level(0, &[1, b' '])],
         _ => vec![level(0, b" ")],
     })
+}
+
+/// The same with codes on the first level. They have no 'b', and no 'q' and 'w', whose weights are of another length in collation 4.
+pub fn coded(charset: u32, sort: Sort) -> Sort {
+    let Sort::Weights(mut levels) = sort else { return sort };
+    let mut list: Vec<Coded> = Vec::new();
+    let mut width = 0;
+    for char in (b' '..=b'~').filter(|c| !b"bBqQwW".contains(c)) {
+        let mut weight = Vec::new();
+        FakeSortKeys.weights(charset, 0, &[char], &mut weight);
+        width = weight.len() as u8;
+        let weight = weight.iter().fold(0, |all, b| all << 8 | u16::from(*b));
+        match list.iter_mut().find(|c| c.weight == weight) {
+            Some(capital) => (capital.char, capital.both_cases) = (char, true),
+            None => list.push(Coded { weight, char, both_cases: false }),
+        }
+    }
+    list.sort_by_key(|c| c.weight);
+    levels[0].codes = Some(Codes::new(width, &list).unwrap());
+    Sort::Weights(levels)
 }
 
 /// Contents per column; `None` is NULL. CHAR contents have no trailing spaces.
