@@ -11,19 +11,20 @@ use frond_engine::{
     TableDef,
 };
 use frond_row::{
-    Blobs, Column, ColumnType, DefaultValue, Entries, History, Index, OwnedBlobs, Part, PartPrefix,
-    RecordLayout, RowCodec, RowInput, RowText, Schema, Sort, SortKeys, TextStyle, WeightLevel,
+    Blobs, Coded, Codes, Column, ColumnType, DefaultValue, Entries, History, Index, OwnedBlobs,
+    Part, PartPrefix, RecordLayout, RowCodec, RowInput, RowText, Schema, Sort, SortKeys, TextStyle,
+    WeightLevel,
 };
 use frond_run::testing::TestRng;
 
 use super::{accepted, join, refused};
 
-/// Collations that say nothing surprising: a byte is its weight.
+/// Collations that say nothing surprising: a byte is its weight, a letter that of the capital.
 struct ByteWeights;
 
 impl SortKeys for ByteWeights {
     fn weights(&self, _: u32, _: u8, src: &[u8], out: &mut Vec<u8>) {
-        out.extend_from_slice(src);
+        out.extend(src.iter().map(u8::to_ascii_uppercase));
     }
 
     fn char_prefix(&self, _: u32, src: &[u8], chars: usize) -> usize {
@@ -70,6 +71,16 @@ fn types() -> Vec<(ColumnType, u32)> {
     ]
 }
 
+/// A space, digits, and letters of both cases.
+fn codes() -> Option<Arc<Codes>> {
+    let coded = |char: u8| {
+        let both_cases = char.is_ascii_lowercase();
+        Coded { weight: char.to_ascii_uppercase().into(), char, both_cases }
+    };
+    let list: Vec<Coded> = (b' '..=b'9').chain(b'a'..=b'z').map(coded).collect();
+    Codes::new(1, &list).ok()
+}
+
 /// A schema that is valid: asked, until one is.
 fn random(rng: &mut TestRng) -> Schema {
     loop {
@@ -83,10 +94,12 @@ fn random(rng: &mut TestRng) -> Schema {
                 let text = matches!(ty, ColumnType::Char | ColumnType::VarChar { .. });
                 if text {
                     column.charset = [63, 8, 46][rng.below(3) as usize];
-                    column.sort = match rng.below(3) {
+                    let plain = WeightLevel::plain(0, b" ");
+                    column.sort = match rng.below(4) {
                         0 => Sort::Binary,
                         1 => Sort::BinaryPadSpace,
-                        _ => Sort::Weights(vec![WeightLevel::plain(0, b" ")]),
+                        2 => Sort::Weights(vec![plain]),
+                        _ => Sort::Weights(vec![WeightLevel { codes: codes(), ..plain }]),
                     };
                 }
                 if rng.below(4) == 0 && bytes < 9 {

@@ -37,6 +37,15 @@ pub struct TxnOptions {
 }
 
 #[repr(C)]
+pub struct Codes {
+    pub width: u8,
+    pub count: u8,
+    pub weights: [u16; 95],
+    pub chars: [u8; 95],
+    pub both_cases: [u8; 95],
+}
+
+#[repr(C)]
 #[derive(Clone, Copy)]
 pub struct ColumnSpec {
     pub name: *const c_char,
@@ -53,6 +62,7 @@ pub struct ColumnSpec {
     pub levels: [u8; 8],
     pub space: [[u8; 4]; 8],
     pub space_len: [u8; 8],
+    pub codes: *const Codes,
 }
 
 #[repr(C)]

@@ -114,6 +114,23 @@ fn name(a: &mut Arguments<'_>) -> *const c_char {
     }
 }
 
+/// Those of the callback's weights, which are the bytes, for the printable characters.
+static CODES: ffi::Codes = codes(1, 95);
+/// They end before the letters, and begin again at 0.
+static ODD_CODES: ffi::Codes = codes(2, 200);
+
+const fn codes(width: u8, count: u8) -> ffi::Codes {
+    let mut codes =
+        ffi::Codes { width, count, weights: [0; 95], chars: [0; 95], both_cases: [0; 95] };
+    let mut n = 0;
+    while n < if width == 1 { 95 } else { 30 } {
+        codes.weights[n] = b' ' as u16 + n as u16;
+        codes.chars[n] = b' ' + n as u8;
+        n += 1;
+    }
+    codes
+}
+
 fn column(a: &mut Arguments<'_>) -> ffi::ColumnSpec {
     const KINDS: [(u32, u32, u32); 8] = [
         (1, 0, 4),
@@ -142,6 +159,7 @@ fn column(a: &mut Arguments<'_>) -> ffi::ColumnSpec {
         levels: [0; 8],
         space: [[b' '; 4]; 8],
         space_len: if odd { [a.byte(); 8] } else { [1; 8] },
+        codes: if a.seldom() { &ODD_CODES } else { [null(), &CODES][usize::from(a.byte()) % 2] },
     }
 }
 
