@@ -3,7 +3,8 @@
 //! - CDS1. Codes of weights compare as the weights do, as byte strings; no code is a prefix of another. So what is said of
 //!   weights in `order.rs` holds for them, with the code of a space as the unit of padding.
 //! - CDS2. The leads follow from the list, and the list is stored: how they follow never changes.
-//! - CDS3. A code's first byte is none of those that the escaped and the padded form put between codes (0 to 3).
+//! - CDS3. The code of a listed weight, and a lead, is none of the bytes that the escaped and the padded form put between codes (0 to 3).
+//!   A weight of one byte that is not listed may be.
 //! - CDS4. A character of the list is printable ASCII. A text of such characters alone has their codes, one after the other.
 //!
 //! Format and reasons: docs/rfcs/0022-text-keys.md. Tested here and by `tests/it`.
@@ -206,8 +207,9 @@ impl Codes {
         weights.drain(..end);
     }
 
-    /// Replaces codes by their weights.
-    pub(crate) fn decode(&self, codes: &mut Vec<u8>) -> Result<(), BadKey> {
+    /// Replaces codes by their weights. The padded form has lost the bytes at the end that are like a space, which may belong to
+    /// a code: `space` as for [`Codes::read`].
+    pub(crate) fn decode(&self, codes: &mut Vec<u8>, space: Option<u8>) -> Result<(), BadKey> {
         if self.width == 1 {
             return Ok(());
         }
@@ -218,10 +220,10 @@ impl Codes {
                 self.ranges.get(usize::from(lead.wrapping_sub(FIRST_LEAD))).ok_or(BadKey)?;
             let [mut high, mut low] = range.from.to_be_bytes();
             if range.tail == 2 {
-                high = rest.next().ok_or(BadKey)?;
+                high = rest.next().or(space).ok_or(BadKey)?;
             }
             if range.tail >= 1 {
-                low = rest.next().ok_or(BadKey)?;
+                low = rest.next().or(space).ok_or(BadKey)?;
             }
             weights.extend_from_slice(&[high, low]);
         }
@@ -249,27 +251,27 @@ impl Codes {
             }
             return Ok((!dst.contains(&0)).then_some(len));
         };
-        // No code of a character is a marker (CDS3). Where spaces are cannot be predicted, so no branch depends on it.
-        let (mut len, mut other, mut last) = (0, false, 0);
+        // Where spaces are cannot be predicted, so only the end is a branch that depends on them.
+        let (mut len, mut other, mut bad, mut last) = (0, false, false, 0);
         for (n, b) in part.iter().map(|b| b ^ mask).enumerate() {
-            if b == END {
-                if last != space && !other {
-                    return Err(BadKey);
-                }
-                // The space before the end is none of the text.
-                if other || len - 1 > dst.len() {
-                    skip(key, at, mask, Some(space))?;
-                    return Ok(None);
-                }
+            // The byte behind a space, or behind the last byte of another code that is like one.
+            let is_marker = last == space;
+            if is_marker & (b == END) {
                 *at += n + 1;
-                return Ok(Some(len - 1));
+                // The space before the end is none of the text.
+                return match (bad, other || len - 1 > dst.len()) {
+                    (true, _) => Err(BadKey),
+                    (false, true) => Ok(None),
+                    (false, false) => Ok(Some(len - 1)),
+                };
             }
-            let (char, is_marker) = (self.chars[usize::from(b)], b <= GREATER);
+            let char = self.chars[usize::from(b)];
             if let Some(to) = dst.get_mut(len) {
                 *to = char;
             }
             len += usize::from(!is_marker);
             other |= (char == 0) & !is_marker;
+            bad |= is_marker & (b != LESS) & (b != GREATER);
             last = b;
         }
         Err(BadKey)
@@ -459,7 +461,7 @@ mod tests {
                 assert!(code > last && !code.starts_with(&last) || weight == 0, "{weight:#x}");
                 assert!(code.len() <= 3 && code[0] >= FIRST_LEAD);
                 let mut back = code.clone();
-                codes.decode(&mut back).unwrap();
+                codes.decode(&mut back, None).unwrap();
                 assert_eq!(back, weight.to_be_bytes());
                 last = code;
             }

@@ -48,9 +48,9 @@ impl RowText {
         names.join("\t")
     }
 
-    /// A key of `index`, or its first parts, for people: `a=7, b="text"`. Weights of a collation,
-    /// which only the server could decode, are printed as text if they look like text, otherwise in
-    /// hexadecimal.
+    /// A key of `index`, or its first parts, for people: `a=7, b="text"`. Weights of a collation are printed as
+    /// `~"text"`, in which the case of letters says nothing: as the characters of their codes, and where they have
+    /// no codes, if they look like text; otherwise in hexadecimal.
     pub fn key_to_text(&mut self, index: usize, key: &[u8]) -> String {
         let schema = Arc::clone(&self.codec.schema);
         let plan = Arc::clone(&self.codec.plans[index]);
@@ -65,9 +65,12 @@ impl RowText {
             let text = match part.read(key, &mut at, &mut self.record) {
                 Err(_) => return out + &loose_text(&key[from..]),
                 Ok(true) => "NULL".to_string(),
-                Ok(false) if !part.reversible || part.field.is_elsewhere(&mut self.record) => {
-                    loose_text(&key[from..at])
-                }
+                Ok(false) if part.has_codes() => match part.listed(&key[from..at]) {
+                    // The case of letters is in the value.
+                    Some(text) => format!("~{:?}", String::from_utf8_lossy(&text)),
+                    None => hex(&key[from..at]),
+                },
+                Ok(false) if !part.reversible => loose_text(&key[from..at]),
                 Ok(false) => {
                     let image = part.field.image(&self.record);
                     let content = match part.field.form {
@@ -80,10 +83,6 @@ impl RowText {
                         }
                     };
                     let mut text = String::new();
-                    if part.codes().is_some() {
-                        // The case of letters is in the value.
-                        text.push('~');
-                    }
                     put_value(&Value::of(c, content), TextStyle::Json, &mut text);
                     text
                 }
@@ -157,14 +156,18 @@ impl RowText {
     }
 }
 
-/// Weights of simple collations are capital letters, perhaps with zeros between them, and marks at
+/// Weights of simple collations, without codes, are capital letters, perhaps with zeros between them, and marks at
 /// their ends.
 fn loose_text(bytes: &[u8]) -> String {
-    const SHOWN: usize = 64;
     let letters: Vec<u8> = bytes.iter().copied().filter(|b| *b > 3).collect();
     if !letters.is_empty() && letters.iter().all(|b| (0x20..0x7f).contains(b)) {
         return format!("~{:?}", String::from_utf8_lossy(&letters).trim_end());
     }
+    hex(bytes)
+}
+
+fn hex(bytes: &[u8]) -> String {
+    const SHOWN: usize = 64;
     let digits: String = bytes.iter().take(SHOWN).map(|b| format!("{b:02x}")).collect();
     format!("0x{digits}{}", if bytes.len() > SHOWN { "..." } else { "" })
 }

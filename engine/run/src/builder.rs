@@ -197,18 +197,20 @@ impl RunBuilder {
         }
         let start = self.bytes.len();
         let seed = self.id.seed(self.fences.pages);
-        self.encoder.encode(&self.pending, self.compression, seed, &mut self.bytes);
+        let is_tried = self.encoder.encode(&self.pending, self.compression, seed, &mut self.bytes);
         let fence = match self.fences.pages > 0 && !continued {
             true => index::fence_between(&self.closed_key, &self.scratch),
             false => &self.scratch[..],
         };
         let stored = self.bytes.len() - start;
         self.fences.add(fence, stored, continued);
-        self.close_at = match stored * 8 > self.pending.logical * 7 {
-            true => self.page_bytes / 2,
-            false => self.page_bytes,
+        if is_tried {
+            self.close_at = match stored * 8 > self.pending.logical * 7 {
+                true => self.page_bytes / 2,
+                false => self.page_bytes,
+            }
+            .max(HALVED_LEAST.min(self.page_bytes));
         }
-        .max(HALVED_LEAST.min(self.page_bytes));
         if let Some(hashes) = &mut self.hashes {
             for i in 0..n {
                 self.pending.key_into(i, &mut self.scratch);

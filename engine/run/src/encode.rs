@@ -181,11 +181,13 @@ pub(crate) struct PageEncoder {
     /// beginning.
     packed: Vec<u8>,
     zstd: Option<zstd::bulk::Compressor<'static>>,
-    /// So many pages are not tried with LZ4 before the next one is.
+    /// Pages in a row in which LZ4 saved less than an eighth, and how many it does not try now.
+    poor: u32,
     untried: u32,
 }
 
-/// Pages that LZ4 does not try after one in which it saved less than an eighth.
+/// After so many poor pages in a row LZ4 does not try the next [`UNTRIED`] ones.
+const POOR: u32 = 4;
 const UNTRIED: u32 = 7;
 
 impl PageEncoder {
@@ -203,6 +205,7 @@ impl PageEncoder {
             payload: Vec::new(),
             packed: Vec::new(),
             zstd,
+            poor: 0,
             untried: 0,
         }
     }
@@ -212,14 +215,15 @@ impl PageEncoder {
         buffers.iter().map(|b| b.capacity()).sum()
     }
 
-    /// Appends `pending`, which is not empty, as a stored page.
+    /// Appends `pending`, which is not empty, as a stored page. False: compressing it was not tried.
     pub(crate) fn encode(
         &mut self,
         pending: &Pending,
         compression: Compression,
         seed: u64,
         out: &mut Vec<u8>,
-    ) {
+    ) -> bool {
+        let is_tried = self.untried == 0;
         self.build_payload(pending);
         let start = out.len();
         out.resize(start + PAGE_HEADER, 0);
@@ -231,6 +235,7 @@ impl PageEncoder {
         page[12] = codec;
         let checksum = checksum64_seeded(&page[8..], seed);
         page[..8].copy_from_slice(&checksum.to_le_bytes());
+        is_tried
     }
 
     /// Compresses the payload into `packed` where that saves a sixteenth at least; returns how, and the length.
@@ -250,7 +255,11 @@ impl PageEncoder {
                 }
                 let packed = lz4_flex::block::compress_into(&self.payload, &mut self.packed);
                 let n = packed.unwrap_or(usize::MAX);
-                if n > self.payload.len() - self.payload.len() / 8 {
+                self.poor = match n > self.payload.len() - self.payload.len() / 8 {
+                    true => self.poor.saturating_add(1),
+                    false => 0,
+                };
+                if self.poor >= POOR {
                     self.untried = UNTRIED;
                 }
                 if n < worth {

@@ -57,7 +57,11 @@ fn codes(c: &frond_codes) -> Result<Arc<Codes>> {
         char: c.chars[n],
         both_cases: c.both_cases[n] != 0,
     };
-    let list: Vec<Coded> = (0..usize::from(c.count).min(c.weights.len())).map(coded).collect();
+    let count = usize::from(c.count);
+    if count > c.weights.len() {
+        return Err(invalid("a list of codes has 1 to 95 weights"));
+    }
+    let list: Vec<Coded> = (0..count).map(coded).collect();
     Codes::new(c.width, &list).map_err(|what| invalid(&what))
 }
 

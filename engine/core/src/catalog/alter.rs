@@ -138,7 +138,7 @@ fn resolve(
                 }
                 (column.id, column.default) = (was.id, column.default_as(was));
                 // Its keys stay as they are, with codes or without.
-                if column.sort.compares_as(&was.sort) {
+                if column.charset == was.charset && column.sort.compares_as(&was.sort) {
                     column.sort = was.sort.clone();
                 }
             }

@@ -529,13 +529,18 @@ fn a_column_keeps_its_weights_without_codes() {
     let mut spec = same(&table);
     let space = Coded { weight: 32, char: b' ', both_cases: false };
     let codes = Some(Codes::new(1, &[space]).unwrap());
-    let level = WeightLevel { codes, ..WeightLevel::plain(0, b" ") };
-    spec.schema.columns[2].sort = Sort::Weights(vec![level]);
+    let coded = Sort::Weights(vec![WeightLevel { codes, ..WeightLevel::plain(0, b" ") }]);
+    spec.schema.columns[2].sort = coded.clone();
     spec.schema.columns[2].name = "renamed".into();
     engine.check_alter(&table, &spec).unwrap();
     engine.alter_table(&table, spec).unwrap().commit().unwrap();
     let column = &schema_of(&table).columns[2];
     assert_eq!((column.name.as_str(), &column.sort), ("renamed", &old.columns[2].sort));
+    // Another collation has its own, however alike they look.
+    let mut spec = same(&table);
+    (spec.schema.columns[2].charset, spec.schema.columns[2].sort) = (45, coded.clone());
+    engine.alter_table(&table, spec).unwrap().commit().unwrap();
+    assert_eq!(schema_of(&table).columns[2].sort, coded);
 }
 
 #[test]

@@ -135,6 +135,20 @@ impl KeyPart {
         }
     }
 
+    /// Whether the part has codes of weights, with characters or without.
+    pub fn has_codes(&self) -> bool {
+        matches!(&self.kind, PartKind::Text(t) if t.has_codes())
+    }
+
+    /// The characters of the part's codes, for people; `None` when it has others. `part` is not NULL.
+    pub fn listed(&self, part: &[u8]) -> Option<Vec<u8>> {
+        let PartKind::Text(text) = &self.kind else { return None };
+        let mut chars = vec![0; part.len()];
+        let len = text.read_codes(part, &mut usize::from(self.nullable), self.mask, &mut chars);
+        chars.truncate(len.ok()??);
+        Some(chars)
+    }
+
     pub fn loses_zero_sign(&self) -> bool {
         matches!(self.kind, PartKind::Float | PartKind::Double)
     }

@@ -82,7 +82,7 @@ impl Level {
             (None, space) => padded_string(part, space)?,
         };
         if let Some(codes) = &self.codes {
-            codes.decode(&mut weights)?;
+            codes.decode(&mut weights, self.space_code)?;
         }
         Ok(weights)
     }
@@ -118,6 +118,10 @@ impl TextPart {
         let first = levels.first()?;
         let codes = first.codes.as_ref().filter(|c| c.has_chars() && !self.padded_image)?;
         Some((codes, first.space_code.is_some()))
+    }
+
+    pub(super) fn has_codes(&self) -> bool {
+        matches!(&self.order, TextOrder::Weights(levels) if levels.iter().any(|l| l.codes.is_some()))
     }
 
     /// Whether equal values of both have equal weights, and unequal values unequal ones. [`TextPart::translate`] makes keys

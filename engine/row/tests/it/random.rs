@@ -99,8 +99,11 @@ pub fn random_schema(r: &mut Random) -> Schema {
 /// Few distinct values, so that rows share prefixes and compare as equal.
 fn random_text(r: &mut Random, c: &Column, max: usize) -> Vec<u8> {
     let letters: &[&str] = match c.max_char_bytes {
-        4 => &["a", "A", "b", " ", " ", "\t", "\0", "\u{1}", "q", "w", "\u{e9}", "\u{20ac}"],
-        _ => &["a", "A", "b", " ", " ", "\t", "\0", "\u{1}", "q", "w"],
+        4 => &[
+            "a", "A", "b", " ", " ", "\t", "\0", "\u{1}", "\u{2}", "\u{3}", "q", "w", "\u{e9}",
+            "\u{20ac}",
+        ],
+        _ => &["a", "A", "b", " ", " ", "\t", "\0", "\u{1}", "\u{2}", "\u{3}", "q", "w"],
     };
     let mut s = Vec::new();
     for _ in 0..r.below(7) {

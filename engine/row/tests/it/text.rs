@@ -1,8 +1,8 @@
 //! Stored rows as text.
 
-use frond_row::{ColumnType, RowText, Sort, TextStyle};
+use frond_row::{ColumnType, PartPrefix, RowText, Sort, TextStyle};
 
-use crate::support::{column, nullable, part, schema, text, weights, Table};
+use crate::support::{coded, column, nullable, part, schema, text, weights, Table};
 
 fn table() -> Table {
     let int = ColumnType::Int { unsigned: false };
@@ -56,4 +56,29 @@ fn hidden_row_ids_are_printed_in_json() {
     let mut out = String::new();
     printer.row_to_text(0, &e.key, &e.value, TextStyle::Json, &mut out).unwrap();
     assert_eq!(out, "{\"_rowid\":42,\"c0\":200}");
+}
+
+#[test]
+fn keys_print_the_characters_of_their_codes() {
+    let int = ColumnType::Int { unsigned: false };
+    let var = ColumnType::VarChar { length_bytes: 1 };
+    let columns = vec![
+        text(column(0, var, 41), 2, coded(2, weights(2, true))),
+        nullable(text(column(1, var, 41), 2, coded(2, weights(2, false)))),
+        column(2, int, 1),
+    ];
+    let mut prefixed = part(1);
+    prefixed.prefix = Some(PartPrefix { bytes: 8, chars: 2 });
+    prefixed.descending = true;
+    let table = Table::new(schema(columns, vec![vec![part(0), part(2)], vec![prefixed]]));
+    let mut printer = RowText::new("t", table.schema.clone(), vec![]).unwrap();
+    let mut print = |a: &str, b: Option<&str>, index: usize| {
+        let row = vec![Some(a.into()), b.map(|b| b.into()), Some(vec![0])];
+        let entries = table.entries(&row, 0);
+        printer.key_to_text(index, &entries[index].key)
+    };
+    assert_eq!(print("Three", None, 0), "c0=~\"three\", c2=0");
+    assert_eq!(print("a", Some("LONG"), 1), "c1=~\"lo\", c0=~\"a\", c2=0");
+    assert_eq!(print("a", None, 1), "c1=NULL, c0=~\"a\", c2=0");
+    assert!(print("\u{e9}", None, 0).starts_with("c0=0x"));
 }

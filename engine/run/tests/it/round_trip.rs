@@ -177,3 +177,30 @@ fn builders_refuse_entries_out_of_order() {
         RunFormat { page_bytes: 4096, compression: Compression::None, key_shape, filter: false };
     build_run(&format, id(1), &entries);
 }
+
+#[test]
+fn lz4_is_left_out_only_where_pages_in_a_row_hardly_compress() {
+    let mut rng = TestRng::new(9);
+    let key_shape = KeyShape::fixed(&[8]);
+    let format =
+        |compression| RunFormat { page_bytes: 4096, compression, key_shape, filter: false };
+    // About 64 entries a page; `random` says which hundreds of them do not compress.
+    let mut bytes_of = |random: &dyn Fn(u64) -> bool| {
+        let value = |i: u64, rng: &mut TestRng| match random(i / 100) {
+            true => rng.bytes(56),
+            false => vec![b'a'; 56],
+        };
+        let entries: Vec<OwnedEntry> = (0u64..20_000)
+            .map(|i| OwnedEntry::put(i.to_be_bytes(), 0, value(i, &mut rng)))
+            .collect();
+        let bytes = |compression| build_run(&format(compression), id(1), &entries).bytes.len();
+        (bytes(Compression::Lz4), bytes(Compression::None))
+    };
+    let (all, plain) = bytes_of(&|_| true);
+    assert!(all.abs_diff(plain) <= plain / 50, "{all} {plain}");
+    let (ninth, plain) = bytes_of(&|hundred| hundred % 9 == 0);
+    assert!(ninth < plain / 4, "{ninth} {plain}");
+    // It comes back when pages compress again.
+    let (half, plain) = bytes_of(&|hundred| hundred < 100);
+    assert!(half < plain * 6 / 10, "{half} {plain}");
+}
