@@ -8,11 +8,12 @@ use frond_vfs::{DirLock, FilePool, JoinThread, Vfs};
 use frond_wal::{Wal, WalOptions};
 use parking_lot::Mutex;
 
-use crate::catalog::alter::{Alter, AlterSpec};
+use crate::catalog::alter::Alter;
+use crate::catalog::alter_spec::AlterSpec;
 use crate::catalog::ddl::TableSpec;
 use crate::catalog::foreign::Foreign;
 use crate::catalog::foreign_ddl::{NewForeigns, RenameForeigns};
-use crate::catalog::names::Names;
+use crate::catalog::names::{is_rebuild, Names};
 use crate::catalog::{TableDef, SYSTEM_TABLE};
 use crate::commit::core::Core;
 use crate::commit::cursor::Cursor;
@@ -104,6 +105,7 @@ impl Engine {
         tell_of_missing_files(&core)?;
         if !core.options.read_only {
             core.drop_unfinished_builds()?;
+            core.drop_unfinished_rebuilds()?;
         }
         core.measure();
         let engine = Engine { core, watch, threads: Mutex::default(), _lock: lock };
@@ -298,9 +300,9 @@ impl Engine {
         table.set_oldest_snapshot(self.core.new_snapshot().at());
     }
 
-    /// Definitions of all tables, by name.
+    /// Definitions of all tables, by name; not of those that are to take the place of another one.
     pub fn tables(&self) -> Vec<Arc<TableDef>> {
-        self.core.names.read().iter().cloned().collect()
+        self.core.names.read().iter().filter(|def| !is_rebuild(&def.name)).cloned().collect()
     }
 
     // ---- transactions ----

@@ -46,8 +46,9 @@ mod status;
 mod table;
 
 pub use backup::format::{Description, PIN_FILE};
-pub use catalog::alter::{Alter, AlterSpec, Pages, Violation};
-pub use catalog::build_index::Progress;
+pub use catalog::alter::Alter;
+pub use catalog::alter_spec::{AlterSpec, Pages, Violation};
+pub use catalog::build::Progress;
 pub use catalog::ddl::TableSpec;
 pub use catalog::foreign::{Action, Foreign, ForeignState, FOREIGN_COLUMNS_MAX};
 pub use catalog::foreign_ddl::{AddedForeigns, NewForeigns, RenameForeigns};

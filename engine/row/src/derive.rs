@@ -1,4 +1,4 @@
-//! Index entries from stored rows: for building an index and for checking one.
+//! Index entries from stored rows: for building an index, for checking one, and for a table that gets other keys.
 
 use std::sync::Arc;
 
@@ -13,6 +13,8 @@ use crate::row_input::RowInput;
 /// Turns entries of the primary index into entries of other indexes. One per thread.
 pub struct Deriver {
     codec: Arc<RowCodec>,
+    /// Encodes the entries, if not `codec`.
+    anew: Option<Arc<RowCodec>>,
     wanted: u128,
     projection: Projection,
     record: Vec<u8>,
@@ -44,7 +46,28 @@ impl Deriver {
             return Err(Error::new(ErrorKind::Unsupported, what));
         }
         let record = vec![0; codec.layout.record_bytes as usize];
-        Ok(Deriver { codec, wanted, projection, record, blobs: OwnedBlobs::default() })
+        let (anew, blobs) = Default::default();
+        Ok(Deriver { codec, anew, wanted, projection, record, blobs })
+    }
+
+    /// Decodes rows by `from`, and encodes all their entries by `to`. Both have the same columns and the same layout.
+    ///
+    /// Errors: `Unsupported` when an index of `to` has a computed column.
+    pub fn anew(from: Arc<RowCodec>, to: Arc<RowCodec>) -> Result<Deriver> {
+        assert_eq!(
+            from.layout, to.layout,
+            "rows are encoded from other records than they are decoded to"
+        );
+        let mut parts = to.plans.iter().flat_map(|p| &p.parts);
+        if let Some(part) = parts.find(|p| !to.schema.columns[p.field.column].stored) {
+            let column = &to.schema.columns[part.field.column].name;
+            let what = format!("{}: column '{column}' is computed by the server", to.name);
+            return Err(Error::new(ErrorKind::Unsupported, what));
+        }
+        let projection = from.project(0, |c| from.schema.columns[c].stored);
+        let record = vec![0; from.layout.record_bytes as usize];
+        let blobs = OwnedBlobs::default();
+        Ok(Deriver { codec: from, anew: Some(to), wanted: u128::MAX, projection, record, blobs })
     }
 
     /// The entries for one entry of the primary index. Slots as in [`RowCodec::encode_indexes`].
@@ -56,6 +79,6 @@ impl Deriver {
             false => 0,
         };
         let row = RowInput { record: &self.record, blobs: &self.blobs, row_id };
-        self.codec.encode_indexes(&row, self.wanted, out)
+        self.anew.as_ref().unwrap_or(&self.codec).encode_indexes(&row, self.wanted, out)
     }
 }

@@ -20,7 +20,7 @@ use frond_base::{Error, ErrorKind, Result};
 use frond_row::{Column, DefaultValue, Schema};
 
 use crate::catalog::alter::Alter;
-use crate::catalog::build_index::Progress;
+use crate::catalog::build::Progress;
 use crate::catalog::foreign::{Foreign, ForeignState};
 use crate::catalog::foreign_ddl::{parent_missing, schema_of, AddedForeigns, ForeignChange};
 use crate::catalog::foreign_fit::{fit, fit_child};

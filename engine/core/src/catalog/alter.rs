@@ -1,6 +1,7 @@
 //! Changing a table's definition in place: indexes come and go, columns are added, dropped, moved, renamed,
 //! lengthened; foreign keys come (`add_foreign.rs`) and go; runs get another page size or compression. Rows stay as they
-//! are; they name the schema that wrote them. Runs stay too: each describes its pages.
+//! are; they name the schema that wrote them. Runs stay too: each describes its pages. Only another primary key makes a table
+//! anew (`rebuild.rs`).
 //!
 //! An [`Alter`] is begun, builds the new indexes (`build_index.rs`) while others read and write, and
 //! commits: one durable record replaces the definition. Dropping it before takes back what it began.
@@ -24,43 +25,18 @@ use std::sync::Arc;
 
 use frond_base::{Error, ErrorKind, IndexNo, Result, Seq};
 use frond_row::{ColumnType, RowCodec, Schema};
-use frond_run::Compression;
 use frond_tree::Tree;
 use frond_txn::Snapshot;
 use frond_wal::Claim;
 
+use crate::catalog::alter_spec::{encoded, AlterSpec, Pages, Violation};
+use crate::catalog::ddl::Counted;
 use crate::catalog::foreign::ForeignState;
 use crate::catalog::foreign_ddl::{AddedForeigns, ForeignChange};
+use crate::catalog::rebuild::{self, Rebuild};
 use crate::catalog::{table_key, versions, CatalogRow, IndexDef, IndexState, OldSchema, TableDef};
 use crate::commit::core::Core;
 use crate::table::{tree_id, Table};
-
-/// How the pages of an index's runs are written from now on. `None`: as before.
-#[derive(Clone, Copy, Default, Debug)]
-pub struct Pages {
-    pub page_bytes: Option<u32>,
-    pub compression: Option<Compression>,
-}
-
-/// The definition that a table is to have.
-pub struct AlterSpec {
-    /// Columns and indexes in their new order. Column ids and the indexes' trees are chosen here; the
-    /// defaults of columns that the table has already are kept.
-    pub schema: Schema,
-    /// Per index of `schema`: the index of the table that it is, or `None`: it is to be built.
-    pub index_from: Vec<Option<usize>>,
-    /// Per column of `schema`: the column of the table that it is, or `None`: it is added.
-    pub column_from: Vec<Option<usize>>,
-    /// Per index of `schema`: its storage format, used for those that are to be built.
-    pub storage: Vec<IndexDef>,
-    /// Per index of `schema`: what changes in its storage format if the table has it already.
-    pub pages: Vec<Pages>,
-    pub meta: Vec<u8>,
-    /// Names of foreign keys of the table that are dropped.
-    pub foreigns_gone: Vec<String>,
-    /// Foreign keys that the table is given (`add_foreign.rs`).
-    pub foreigns_new: AddedForeigns,
-}
 
 /// An index that is being built.
 #[derive(Clone, Copy)]
@@ -70,15 +46,6 @@ pub(super) struct NewIndex {
     /// Number of the index in the new schema, and in the schema of writers while it is built.
     pub target: usize,
     pub building: usize,
-}
-
-/// Two rows have the same value in an index that is to be unique.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Violation {
-    /// Number in the new schema.
-    pub index: usize,
-    /// The primary key of one of the rows.
-    pub primary_key: Vec<u8>,
 }
 
 /// A change of a table's definition that is under way.
@@ -99,10 +66,12 @@ pub struct Alter {
     rewritten: bool,
     /// Per index of `schema`.
     pages: Vec<Pages>,
-    meta: Vec<u8>,
+    pub(super) meta: Vec<u8>,
     foreigns_gone: Vec<String>,
     pub(super) foreigns_new: AddedForeigns,
     pub(super) is_checked: bool,
+    /// All is made anew (`rebuild.rs`).
+    pub(super) rebuild: Option<Rebuild>,
     done: bool,
 }
 
@@ -183,12 +152,6 @@ fn resolve(
     Ok((new, rewritten))
 }
 
-fn encoded(schema: &Schema) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    schema.encode(&mut bytes);
-    bytes
-}
-
 impl Core {
     /// Begins a change of the definition; see [`Alter`]. With new indexes, commits write their entries when it
     /// returns (ALT2).
@@ -201,6 +164,14 @@ impl Core {
         self.may_free_space()?;
         let def = self.definition_of(table)?;
         let old = Schema::decode(&def.schema, &def.name)?;
+        if rebuild::is_needed(&spec) {
+            let new = self.rebuilt_definition(&def, &old, &spec)?;
+            let mut alter = self.alter(table, spec, new.1.clone());
+            let (rebuild, snapshot) = self.begin_rebuild(table, new)?;
+            (alter.at, alter.snapshot) = (snapshot.at(), Some(snapshot));
+            alter.rebuild = Some(rebuild);
+            return Ok(alter);
+        }
         let (schema, rewritten) = resolve(table, &def, &old, &spec)?;
         let (next, building, new) = begun(&def, &old, &schema, &spec)?;
         self.check_added(&def, (&old, &building, &schema), &spec.foreigns_new)?;
@@ -210,27 +181,15 @@ impl Core {
         last.history = self.next_history(table, &def, &old, rewritten);
         finish(&mut last, &schema, &spec.pages);
         last.validate()?;
-        let mut alter = Alter {
-            core: self.clone(),
-            table: table.clone(),
-            new,
-            building: None,
-            snapshot: None,
-            at: 0,
-            is_built: false,
-            codec: None,
-            schema,
-            rewritten,
-            pages: spec.pages,
-            meta: spec.meta,
-            foreigns_gone: spec.foreigns_gone,
-            foreigns_new: spec.foreigns_new,
-            is_checked: false,
-            done: false,
-        };
+        let mut alter = self.alter(table, spec, schema);
+        (alter.new, alter.rewritten) = (new, rewritten);
         if !alter.new.is_empty() {
             self.may_write()?;
-            self.replace_definitions(&[(&next, &ForeignChange::default())], Claim::Ordinary)?;
+            self.replace_definitions(
+                &[(&next, &ForeignChange::default())],
+                Default::default(),
+                Claim::Ordinary,
+            )?;
             for index in next.indexes.iter().skip(table.trees().len()) {
                 table.add_tree(self.new_tree(table, index));
             }
@@ -245,9 +204,34 @@ impl Core {
         Ok(alter)
     }
 
+    fn alter(self: &Arc<Self>, table: &Arc<Table>, spec: AlterSpec, schema: Schema) -> Alter {
+        Alter {
+            core: self.clone(),
+            table: table.clone(),
+            new: Vec::new(),
+            building: None,
+            snapshot: None,
+            at: 0,
+            is_built: false,
+            codec: None,
+            schema,
+            rewritten: false,
+            pages: spec.pages,
+            meta: spec.meta,
+            foreigns_gone: spec.foreigns_gone,
+            foreigns_new: spec.foreigns_new,
+            is_checked: false,
+            rebuild: None,
+            done: false,
+        }
+    }
+
     pub(crate) fn check_alter(&self, table: &Table, spec: &AlterSpec) -> Result<()> {
         let def = self.definition_of(table)?;
         let old = Schema::decode(&def.schema, &def.name)?;
+        if rebuild::is_needed(spec) {
+            return self.rebuilt_definition(&def, &old, spec).map(drop);
+        }
         let (schema, rewritten) = resolve(table, &def, &old, spec)?;
         let (mut last, building, _) = begun(&def, &old, &schema, spec)?;
         last.history = self.next_history(table, &def, &old, rewritten);
@@ -257,7 +241,7 @@ impl Core {
         self.check_added(&def, (&old, &building, &schema), &spec.foreigns_new)
     }
 
-    fn definition_of(&self, table: &Table) -> Result<Arc<TableDef>> {
+    pub(super) fn definition_of(&self, table: &Table) -> Result<Arc<TableDef>> {
         if table.is_discarded() {
             return Err(Error::new(ErrorKind::Discarded, "the rows of the table were discarded"));
         }
@@ -281,19 +265,20 @@ impl Core {
         history
     }
 
-    /// ALT1.
+    /// ALT1; `gone` and `counted`: what tables that take the place of others add (RB5).
     fn replace_definitions(
         self: &Arc<Self>,
         next: &[(&TableDef, &ForeignChange)],
+        (gone, counted): (Vec<Vec<u8>>, &[Counted]),
         claim: Claim,
     ) -> Result<()> {
-        let (mut puts, mut deletes) = (Vec::new(), Vec::new());
+        let (mut puts, mut deletes) = (Vec::new(), gone);
         for (def, foreigns) in next {
             puts.extend(foreigns.puts());
             puts.push((table_key(&def.name), def.encode()));
             deletes.extend(foreigns.deletes());
         }
-        self.commit_definitions(&puts, &deletes, None, claim)
+        self.commit_definitions(&puts, &deletes, counted, claim)
     }
 
     /// The record is durable, so this cannot fail.
@@ -325,7 +310,11 @@ impl Core {
         for def in unfinished {
             let mut next = TableDef::clone(&def);
             drop_building(&mut next);
-            self.replace_definitions(&[(&next, &ForeignChange::default())], Claim::Freeing)?;
+            self.replace_definitions(
+                &[(&next, &ForeignChange::default())],
+                Default::default(),
+                Claim::Freeing,
+            )?;
             let table = self.tables.read().get(&def.id).cloned();
             match table {
                 Some(table) => self.put_definition(&table, next, ForeignChange::default()),
@@ -447,7 +436,7 @@ impl Alter {
 
     /// Whether it has indexes to build.
     pub fn builds(&self) -> bool {
-        !self.new.is_empty()
+        !self.new.is_empty() || self.rebuild.is_some()
     }
 
     /// Whether all that takes time is done.
@@ -481,7 +470,8 @@ impl Alter {
         let builds = alters.iter().any(Alter::builds);
         let claim = if builds { Claim::Ordinary } else { Claim::Freeing };
         let both: Vec<_> = next.iter().map(|(def, foreigns)| (def, foreigns)).collect();
-        core.replace_definitions(&both, claim)?;
+        let (gone, counted): (Vec<_>, Vec<_>) = alters.iter().filter_map(Alter::replaced).unzip();
+        core.replace_definitions(&both, (gone.concat(), &counted), claim)?;
         alters.iter_mut().for_each(|alter| alter.done = true);
         for (alter, (def, foreigns)) in alters.iter().zip(next) {
             alter.put_in_force(def, foreigns);
@@ -491,6 +481,9 @@ impl Alter {
 
     /// The definition as it will be, and what becomes of foreign keys.
     fn definition(&mut self) -> Result<(TableDef, ForeignChange)> {
+        if let Some(def) = self.rebuilt()? {
+            return Ok((def, ForeignChange::default()));
+        }
         let core = &self.core;
         let old = core.definition_of(&self.table)?;
         let mut next = TableDef::clone(&old);
@@ -511,6 +504,9 @@ impl Alter {
 
     /// The record is durable, so this cannot fail.
     fn put_in_force(&self, def: TableDef, foreigns: ForeignChange) {
+        if let Some(rebuild) = &self.rebuild {
+            return self.put_rebuilt_in_force(rebuild, def);
+        }
         for new in &self.new {
             let slot = self.table.slot(new.tree);
             slot.watch(false);
@@ -524,13 +520,20 @@ impl Alter {
 
     /// Takes back what was begun.
     fn abort(&mut self) -> Result<()> {
+        if let Some(rebuild) = &self.rebuild {
+            return self.abort_rebuild(rebuild);
+        }
         self.new.iter().for_each(|new| self.table.slot(new.tree).watch(false));
         let core = self.core.clone();
         let _one = core.ddl.lock();
         let mut next = TableDef::clone(&*core.definition_of(&self.table)?);
         drop_building(&mut next);
         // If this fails, the entries go on being written until the next start, or the next change.
-        core.replace_definitions(&[(&next, &ForeignChange::default())], Claim::Freeing)?;
+        core.replace_definitions(
+            &[(&next, &ForeignChange::default())],
+            Default::default(),
+            Claim::Freeing,
+        )?;
         core.put_definition(&self.table, next, ForeignChange::default());
         core.ledger.note_all(&self.table);
         core.clear_dropped_later(&self.table);
@@ -546,7 +549,7 @@ impl Drop for Alter {
         if self.foreigns_new.checks() {
             self.put_foreigns(None);
         }
-        if self.building.is_none() {
+        if self.building.is_none() && self.rebuild.is_none() {
             return;
         }
         if let Err(e) = self.abort() {

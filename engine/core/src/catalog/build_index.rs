@@ -17,64 +17,19 @@
 
 use std::sync::Arc;
 
-use frond_base::{Error, ErrorKind, Result};
-use frond_cache::Part;
+use frond_base::{Error, ErrorKind, IndexNo, Result};
 use frond_row::{Deriver, Entries, RowCodec};
-use frond_tree::{one_by_one, Bounds, MergePart, PrivateRuns, WrittenPart};
+use frond_tree::{Bounds, Tree};
 use frond_txn::Snapshot;
 
 use crate::background::running_work::Work;
-use crate::catalog::alter::{Alter, NewIndex, Violation};
+use crate::catalog::alter::{Alter, NewIndex};
+use crate::catalog::alter_spec::Violation;
+use crate::catalog::build::{attach_all, collect, write_all, Build, Progress};
+use crate::catalog::build::{FEW_BYTES, POLL_EVERY, ROUNDS};
 use crate::catalog::entry_sort::EntrySort;
-use crate::catalog::team::{Poll, Running, Task};
-use crate::commit::core::Core;
 use crate::rows::Rows;
-use crate::table::chunk::Chunk;
 use crate::table::trees::Changes;
-
-/// Entries between two polls.
-const POLL_EVERY: u64 = 128;
-/// The chunks of all indexes and the runs that are written take a share of the cache, within bounds.
-const SHARE: usize = 8;
-const CHUNKS_MIN: usize = 1 << 20;
-const CHUNKS_MAX: usize = 256 << 20;
-/// Each thread has a run in memory that it writes, and the scan, which has one thread, soon takes most of the time.
-const THREADS_MAX: usize = 4;
-/// Chunks of all indexes that are worth a thread for sorting each.
-const SORT_BYTES: usize = 16 << 20;
-/// Rounds of looking up new keys end when at most this many bytes of them are left, or after [`ROUNDS`] rounds.
-const FEW_BYTES: usize = 16 << 10;
-const ROUNDS: u32 = 20;
-
-/// Called now and then with the number of rows that are done and the number of all rows; false ends
-/// the work.
-pub type Progress<'a> = &'a mut dyn FnMut(u64, u64) -> bool;
-
-/// What a build needs besides the table, and how far it is.
-struct Build<'a> {
-    core: Arc<Core>,
-    codec: Arc<RowCodec>,
-    progress: Progress<'a>,
-    done: u64,
-    total: u64,
-}
-
-impl Build<'_> {
-    fn poll(&mut self) -> Result<()> {
-        match (self.progress)(self.done, self.total.max(self.done)) {
-            true => Ok(()),
-            false => Err(Error::new(ErrorKind::Interrupted, "the statement was interrupted")),
-        }
-    }
-
-    /// A failed write poisons the engine, as for any table file: nobody knows what a retry would find.
-    fn note(&self, e: Error) -> Error {
-        match e.kind() {
-            ErrorKind::Io => self.core.shared.poison(e),
-            _ => e,
-        }
-    }
-}
 
 impl Alter {
     /// Builds the new indexes, then looks for the parents that new foreign keys demand; others may read and write the
@@ -86,7 +41,10 @@ impl Alter {
     /// column that the server computes, [`ErrorKind::NoParent`]; those of waiting for locks, of reading and
     /// writing files.
     pub fn build(&mut self, rows: &Rows, progress: Progress<'_>) -> Result<Option<Violation>> {
-        let violation = self.build_indexes(rows, &mut *progress)?;
+        let violation = match self.rebuild.is_some() {
+            true => self.build_anew(rows, &mut *progress)?,
+            false => self.build_indexes(rows, &mut *progress)?,
+        };
         if violation.is_none() {
             self.check_foreigns(progress)?;
         }
@@ -120,42 +78,16 @@ impl Alter {
     fn scan(&mut self, build: &mut Build<'_>) -> Result<Vec<EntrySort>> {
         let wanted = self.new.iter().fold(0u128, |all, new| all | 1 << new.building);
         let mut deriver = Deriver::new(build.codec.clone(), wanted)?;
-        let core = build.core.clone();
-        let runs =
-            |new: &NewIndex| PrivateRuns::new(self.table.tree(new.tree), core.options.leaf_bytes);
-        let mut sorts: Vec<EntrySort> = self.new.iter().map(|n| EntrySort::new(runs(n))).collect();
-        if let Some((first, others)) = sorts.split_first_mut() {
-            others.iter_mut().for_each(|sort| sort.runs.share_spares(&first.runs));
-        }
-        let expected = 2 * self.table.tree(0).stats().logical_bytes as usize;
-        let share = (core.shared.budget.limit() / SHARE).clamp(CHUNKS_MIN, CHUNKS_MAX);
-        let memory = share.min(expected + CHUNKS_MIN);
-        let charge = core.shared.budget.charge(Part::WriteBuffers, memory);
-        core.fit_cache();
-        // The run that each thread writes, and the chunks.
-        let most = memory - (threads(&core) * core.options.leaf_bytes as usize).min(memory / 2);
-        let rows = self.table.rows() as usize;
-        sorts.iter_mut().for_each(|sort| sort.chunk.reserve(most.min(expected), rows));
         let mut entries = Entries::new();
-        let mut cursor = self.table.tree(0).cursor(self.at, Bounds::all());
-        let mut valid = cursor.first()?;
-        while valid {
-            deriver.derive(cursor.key(), cursor.value(), &mut entries)?;
-            let mut held = 0;
-            for (new, sort) in self.new.iter().zip(&mut sorts) {
-                sort.chunk.push(entries.key(new.building), entries.value(new.building));
-                held += sort.chunk.memory();
-            }
-            if held > most || sorts.iter().any(|s| s.chunk.is_full()) {
-                write_all(&mut sorts, build, false)?;
-            }
-            build.done += 1;
-            if build.done.is_multiple_of(POLL_EVERY) {
-                build.poll()?;
-            }
-            valid = cursor.next()?;
-        }
-        drop(cursor);
+        let trees: Vec<&Tree> = self.new.iter().map(|new| self.table.tree(new.tree)).collect();
+        let (mut sorts, charge) =
+            collect(build, (&self.table, self.at), &trees, &mut |key, value, sorts| {
+                deriver.derive(key, value, &mut entries)?;
+                for (new, sort) in self.new.iter().zip(sorts) {
+                    sort.chunk.push(entries.key(new.building), entries.value(new.building));
+                }
+                Ok(())
+            })?;
         // Versions that only this snapshot needs may be dropped now.
         self.snapshot = None;
         write_all(&mut sorts, build, true)?;
@@ -164,22 +96,9 @@ impl Alter {
     }
 
     /// The runs become the lowest part of their trees.
-    fn attach(&self, build: &mut Build<'_>, mut sorts: Vec<EntrySort>) -> Result<()> {
-        // One file, one sync.
-        let filled = sorts.iter().find(|s| !s.runs.is_empty());
-        filled.map_or(Ok(()), |s| s.runs.sync()).map_err(|e| build.note(e))?;
-        for (new, sort) in self.new.iter().zip(&mut sorts) {
-            let tree = self.table.tree(new.tree);
-            let core = build.core.clone();
-            let attached = tree.attach_below(&mut sort.runs, &mut || {
-                core.queue.pause();
-                build.poll()
-            });
-            core.ledger.note(&self.table, tree);
-            attached.map_err(|e| build.note(e))?;
-        }
-        build.core.queue.wake();
-        Ok(())
+    fn attach(&self, build: &mut Build<'_>, sorts: Vec<EntrySort>) -> Result<()> {
+        let trees: Vec<IndexNo> = self.new.iter().map(|new| new.tree).collect();
+        attach_all(build, &self.table, &trees, sorts)
     }
 
     // ---- uniqueness (BI2) ----
@@ -252,7 +171,10 @@ impl Alter {
 
     /// The last round, when nobody writes any more.
     pub(super) fn check_rest(&mut self) -> Result<Option<Violation>> {
-        Ok(self.round()?.1)
+        match &self.rebuild {
+            Some(rebuild) => Ok(rebuild.round(&self.core, self.at)?.1),
+            None => Ok(self.round()?.1),
+        }
     }
 
     /// Neighbours with the same value, in the whole index.
@@ -306,51 +228,4 @@ impl Alter {
         let primary_key = codec.primary_key(new.building, key)?.to_vec();
         Ok(Violation { index: new.target, primary_key })
     }
-}
-
-/// Sorts and writes the chunks, and in the end merges all. Several threads sort an index each, then each index is written by
-/// all of them, a part of its keys each.
-fn write_all(sorts: &mut [EntrySort], build: &mut Build<'_>, all: bool) -> Result<()> {
-    let core = build.core.clone();
-    let threads = threads(&core);
-    let bytes: usize = sorts.iter().map(|sort| sort.chunk.memory()).sum();
-    if threads > 1 && bytes >= SORT_BYTES {
-        sort_chunks(&core, sorts, &mut || build.poll())?;
-    }
-    for sort in sorts {
-        let mut poll = || build.poll();
-        let mut run = |parts: Vec<MergePart>| match parts.len() {
-            1 => one_by_one(&mut poll)(parts),
-            _ => Running::start(&core, parts.into_iter().map(write_part).collect()).wait(&mut poll),
-        };
-        let written = match all {
-            true => sort.finish(threads, &mut run),
-            false => sort.write(threads, &mut run),
-        };
-        written.map_err(|e| build.note(e))?;
-    }
-    Ok(())
-}
-
-fn threads(core: &Core) -> usize {
-    core.options.background_threads.clamp(1, THREADS_MAX)
-}
-
-fn write_part(part: MergePart) -> Task<WrittenPart> {
-    Box::new(move |poll| part.write(poll))
-}
-
-fn sort_chunks(core: &Arc<Core>, sorts: &mut [EntrySort], poll: Poll<'_>) -> Result<()> {
-    let sort = |sort: &mut EntrySort| -> Task<Chunk> {
-        let mut chunk = std::mem::take(&mut sort.chunk);
-        Box::new(move |_| {
-            let len = chunk.len();
-            chunk.sort(0, len);
-            Ok(chunk)
-        })
-    };
-    let tasks = sorts.iter_mut().map(sort).collect();
-    let sorted = Running::start(core, tasks).wait(poll)?;
-    sorts.iter_mut().zip(sorted).for_each(|(sort, chunk)| sort.chunk = chunk);
-    Ok(())
 }

@@ -17,7 +17,7 @@ use frond_wal::Claim;
 use crate::background::upkeep::DroppedTable;
 use crate::catalog::foreign::Foreign;
 use crate::catalog::foreign_ddl::{ForeignChange, NewForeigns, RenameForeigns};
-use crate::catalog::names::Names;
+use crate::catalog::names::{is_rebuild, Names};
 use crate::catalog::{next_table_row, table_key, CatalogRow, IndexDef, TableDef, SYSTEM_TABLE};
 use crate::commit::core::Core;
 use crate::record::CounterRecord;
@@ -48,18 +48,33 @@ impl TableSpec {
     }
 }
 
+/// A table whose counters a record has, and the rows that it gets by that record.
+pub(super) type Counted = (Arc<Table>, i64);
+
+/// The number of the next table, once `id` is used.
+pub(super) fn number_after(id: TableId) -> Result<u32> {
+    let used = || Error::new(ErrorKind::TooBig, "all 4 294 967 295 table numbers have been used");
+    id.0.checked_add(1).ok_or_else(used)
+}
+
+fn refuse_name<T>(name: &str) -> Result<T> {
+    let what = format!("a table cannot have the name '{name}'");
+    Err(Error::new(ErrorKind::InvalidArgument, what))
+}
+
 impl Core {
     pub(crate) fn system_table(&self) -> Arc<Table> {
         let tables = self.tables.read();
         tables.get(&SYSTEM_TABLE).expect("the system table is opened first").clone()
     }
 
-    /// Commits rows of the system table, with the counters of `counted`, and waits until they are durable.
+    /// Commits rows of the system table, with the counters of `counted` and what they have more rows, and waits until they
+    /// are durable.
     pub(crate) fn commit_definitions(
         self: &Arc<Self>,
         puts: &[(Vec<u8>, Vec<u8>)],
         deletes: &[Vec<u8>],
-        counted: Option<&Arc<Table>>,
+        counted: &[Counted],
         claim: Claim,
     ) -> Result<()> {
         let system = self.system_table();
@@ -71,8 +86,11 @@ impl Core {
         for (key, value) in puts {
             writes.put(tree, key, value);
         }
-        let tables: Vec<Arc<Table>> =
-            [Some(&system), counted].into_iter().flatten().cloned().collect();
+        let mut tables = vec![system];
+        for (table, rows) in counted {
+            writes.add_rows(table.id(), *rows);
+            tables.push(table.clone());
+        }
         if let Some(end) = self.commit_definition(&mut writes, &tables, claim)? {
             self.shared.wal.sync_to(end).map_err(|e| self.shared.poison(e))?;
         }
@@ -152,6 +170,9 @@ impl Core {
         self.may_write()?;
         let id = {
             let names = self.names.read();
+            if is_rebuild(&spec.name) {
+                return refuse_name(&spec.name);
+            }
             if names.get(&spec.name).is_some() {
                 return Err(Error::new(
                     ErrorKind::Exists,
@@ -160,9 +181,7 @@ impl Core {
             }
             TableId(names.next())
         };
-        let next = id.0.checked_add(1).ok_or_else(|| {
-            Error::new(ErrorKind::TooBig, "all 4 294 967 295 table numbers have been used")
-        })?;
+        let next = number_after(id)?;
         let mut def = TableDef::new(id, spec.name, spec.indexes);
         (def.schema, def.meta) = (spec.schema, spec.meta);
         def.validate()?;
@@ -173,8 +192,9 @@ impl Core {
         self.tables.write().insert(id, table.clone());
         let mut puts = vec![next_table_row(next), (table_key(&def.name), def.encode())];
         puts.extend(change.puts());
-        let counted = (spec.auto_increment > 1).then_some(&table);
-        if let Err(e) = self.commit_definitions(&puts, &[], counted, Claim::Ordinary) {
+        let counted = (spec.auto_increment > 1).then(|| (table.clone(), 0));
+        let done = self.commit_definitions(&puts, &[], counted.as_slice(), Claim::Ordinary);
+        if let Err(e) = done {
             self.tables.write().remove(&id);
             return Err(e);
         }
@@ -202,7 +222,7 @@ impl Core {
 
     /// Commits a change of foreign keys alone.
     pub(crate) fn commit_foreigns(self: &Arc<Self>, change: ForeignChange) -> Result<()> {
-        self.commit_definitions(&change.puts(), &change.deletes(), None, Claim::Ordinary)?;
+        self.commit_definitions(&change.puts(), &change.deletes(), &[], Claim::Ordinary)?;
         self.change_foreigns(&mut self.names.write(), change, &[]);
         Ok(())
     }
@@ -220,7 +240,7 @@ impl Core {
         let mut deletes = vec![table_key(name)];
         deletes.extend(change.deletes());
         deletes.extend(self.key_of_statistics(def.id));
-        self.commit_definitions(&[], &deletes, None, Claim::Freeing)?;
+        self.commit_definitions(&[], &deletes, &[], Claim::Freeing)?;
         let mut names = self.names.write();
         names.apply(CatalogRow::Table { name: name.to_owned(), definition: None });
         names.apply(CatalogRow::Statistics { table: def.id, statistics: None });
@@ -262,6 +282,9 @@ impl Core {
     ) -> Result<()> {
         let _one = self.ddl.lock();
         let old = self.names.read().require(from)?;
+        if is_rebuild(to) {
+            return refuse_name(to);
+        }
         if self.names.read().get(to).is_some() {
             return Err(Error::new(ErrorKind::Exists, format!("table '{to}' exists already")));
         }
@@ -272,7 +295,7 @@ impl Core {
         puts.push((table_key(to), new.encode()));
         let mut deletes = change.deletes();
         deletes.push(table_key(from));
-        self.commit_definitions(&puts, &deletes, None, Claim::Ordinary)?;
+        self.commit_definitions(&puts, &deletes, &[], Claim::Ordinary)?;
         let mut names = self.names.write();
         names.apply(CatalogRow::Table { name: from.to_owned(), definition: None });
         names.apply(CatalogRow::Table { name: to.to_owned(), definition: Some(new.clone()) });
@@ -304,9 +327,7 @@ impl Core {
             return Err(Error::new(ErrorKind::Discarded, what));
         }
         let id = TableId(self.names.read().next());
-        let next = id.0.checked_add(1).ok_or_else(|| {
-            Error::new(ErrorKind::TooBig, "all 4 294 967 295 table numbers have been used")
-        })?;
+        let next = number_after(id)?;
         // No row names an older schema.
         let mut new = TableDef { id, history: Vec::new(), ..(*old).clone() };
         change(&mut new)?;
@@ -315,7 +336,7 @@ impl Core {
         self.tables.write().insert(id, table.clone());
         let puts = [next_table_row(next), (table_key(name), new.encode())];
         let deletes: Vec<_> = self.key_of_statistics(old.id).into_iter().collect();
-        if let Err(e) = self.commit_definitions(&puts, &deletes, None, Claim::Freeing) {
+        if let Err(e) = self.commit_definitions(&puts, &deletes, &[], Claim::Freeing) {
             self.tables.write().remove(&id);
             return Err(e);
         }
@@ -341,7 +362,7 @@ impl Core {
         let new = TableDef { schema, meta, ..(*old).clone() }.shared();
         let mut puts = change.puts();
         puts.push((table_key(name), new.encode()));
-        self.commit_definitions(&puts, &change.deletes(), None, Claim::Ordinary)?;
+        self.commit_definitions(&puts, &change.deletes(), &[], Claim::Ordinary)?;
         let mut names = self.names.write();
         names.apply(CatalogRow::Table { name: name.to_owned(), definition: Some(new.clone()) });
         self.change_foreigns(&mut names, change, &[name]);

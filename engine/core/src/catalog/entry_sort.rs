@@ -92,7 +92,11 @@ impl EntrySort {
 
 /// Where the second of so many equal parts of a sorted chunk begins, the third, and so on.
 fn bounds(chunk: &Chunk, parts: usize) -> Vec<Arc<[u8]>> {
-    (1..parts).map(|n| chunk.key_at(chunk.len() * n / parts).into()).collect()
+    let mut bounds: Vec<Arc<[u8]>> =
+        (1..parts).map(|n| chunk.key_at(chunk.len() * n / parts).into()).collect();
+    // Keys may be equal (`rebuild.rs`).
+    bounds.dedup();
+    bounds
 }
 
 /// Bounds of up to so many parts of a sorted chunk that is written alone.

@@ -15,6 +15,9 @@
 
 pub(crate) mod add_foreign;
 pub(crate) mod alter;
+pub(crate) mod alter_spec;
+pub(crate) mod build;
+pub(crate) mod build_anew;
 pub(crate) mod build_index;
 pub(crate) mod ddl;
 pub(crate) mod definition;
@@ -24,6 +27,7 @@ pub(crate) mod foreign_ddl;
 pub(crate) mod foreign_fit;
 pub(crate) mod key_statistics;
 pub(crate) mod names;
+pub(crate) mod rebuild;
 pub(crate) mod team;
 pub(crate) mod versions;
 

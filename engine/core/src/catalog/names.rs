@@ -11,6 +11,14 @@ use crate::catalog::foreign::Foreigns;
 use crate::catalog::key_statistics::KeyStatistics;
 use crate::catalog::{CatalogRow, TableDef, FIRST_TABLE};
 
+/// How the name of a table begins that is to take the place of another one (RB1).
+pub(crate) const REBUILD_PREFIX: &str = "#rebuild#";
+
+/// Whether a table of this name is to take the place of another one.
+pub(crate) fn is_rebuild(name: &str) -> bool {
+    name.starts_with(REBUILD_PREFIX)
+}
+
 /// All tables by name, and the next unused table number.
 pub struct Names {
     by_name: BTreeSet<Named>,

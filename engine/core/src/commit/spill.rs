@@ -123,7 +123,7 @@ impl Core {
         // After the other counter: `Core::logged` relies on the order.
         self.counters.entries_committed.fetch_add(entries, Ordering::Release);
         self.counters.spilled_commits.fetch_add(1, Ordering::Relaxed);
-        for table in tables {
+        for table in tables.iter().filter(|table| !table.is_dropped()) {
             self.ledger.note_all(table);
             // The runs may be of an index that was dropped meanwhile.
             self.clear_dropped_later(table);
@@ -169,6 +169,11 @@ fn attach(spilled: &mut Spilled, tables: &[Arc<Table>], at: Appended) {
         let id = private.id();
         let table = tables.iter().find(|t| t.id() == id.table);
         let table = table.expect("every tree written to belongs to a noted table");
+        // As in `Core::apply`.
+        if table.is_dropped() {
+            private.abandon();
+            continue;
+        }
         let slot = table.slot(id.index);
         slot.tree.attach_private(private, at.end, at.start, at.end);
         slot.note_attached();
@@ -257,6 +262,11 @@ impl Transaction {
     ) -> Result<()> {
         let table = self.tables.get(id.table);
         let table = table.expect("every tree written to belongs to a noted table").clone();
+        if table.is_dropped() {
+            // Nobody wants its entries, and there may be no file.
+            drop(self.writes.take(id));
+            return Ok(());
+        }
         let run_bytes = (share as u64 / 2).max(RUN_BYTES_MIN);
         let private = self.spilled.of_mut(table.tree(id.index), run_bytes);
         // A commit rolls back to no savepoint.
@@ -289,11 +299,16 @@ impl Transaction {
             _ => private.tidy(&marks, poll).or_else(unless_short),
         });
         self.core.counters.spills.fetch_add(1, Ordering::Relaxed);
-        outcome.map_err(|e| match e.kind() {
+        match outcome {
+            // Dropped in between, before it had a file.
+            Err(e) if e.kind() == ErrorKind::Closed && table.is_dropped() => {
+                drop(self.writes.take(id));
+                Ok(())
+            }
             // A failed write poisons the engine, as for any table file: nobody knows what a retry would find.
-            ErrorKind::Io => self.core.shared.poison(e),
-            _ => e,
-        })
+            Err(e) if e.kind() == ErrorKind::Io => Err(self.core.shared.poison(e)),
+            outcome => outcome,
+        }
     }
 
     /// The files that private runs took space in: it goes back to the file system in the background.

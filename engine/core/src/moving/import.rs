@@ -13,7 +13,7 @@ use frond_wal::Claim;
 use super::fit::{fit, CollationName};
 use super::format::ExportDescription;
 use super::source::{self, Exported};
-use crate::catalog::build_index::Progress;
+use crate::catalog::build::Progress;
 use crate::catalog::entry_sort::EntrySort;
 use crate::catalog::foreign_ddl::ForeignChange;
 use crate::catalog::versions;
@@ -137,7 +137,7 @@ impl Core {
         let next = id.checked_add(1).ok_or_else(|| {
             Error::new(ErrorKind::TooBig, "all 4 294 967 295 table numbers have been used")
         })?;
-        self.commit_definitions(&[next_table_row(next)], &[], None, Claim::Ordinary)?;
+        self.commit_definitions(&[next_table_row(next)], &[], &[], Claim::Ordinary)?;
         self.names.write().apply(CatalogRow::NextTable(next));
         Ok(TableId(id))
     }
@@ -301,7 +301,7 @@ impl Import {
             return Err(Error::new(ErrorKind::TableChanged, what));
         }
         let puts = [(table_key(name), self.def.encode())];
-        core.commit_definitions(&puts, &[], None, Claim::Ordinary)?;
+        core.commit_definitions(&puts, &[], &[], Claim::Ordinary)?;
         let mut names = core.names.write();
         let definition = Some(table.def());
         names.apply(CatalogRow::Table { name: name.clone(), definition });

@@ -86,8 +86,8 @@ impl Rows {
         let id = |index: usize| TreeId { table: self.table.id(), index: indexes[index].tree };
         let has_runs =
             |index: usize| txn.spilled.of(id(index)).is_some_and(|runs| !runs.is_empty());
-        if self.visible != indexes.len() || self.is_own_parent() || (0..indexes.len()).any(has_runs)
-        {
+        let plain = self.visible == indexes.len() && self.twin.is_none();
+        if !plain || self.is_own_parent() || (0..indexes.len()).any(has_runs) {
             return Ok(false);
         }
         let hidden = codec.schema().hidden_primary;

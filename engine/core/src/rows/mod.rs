@@ -23,16 +23,21 @@ mod flags;
 mod foreign;
 mod load;
 mod scan;
+mod twin;
 mod write;
 
 use std::sync::Arc;
 
 use frond_base::{Error, ErrorKind, IndexNo, Result, TableId};
-use frond_row::{RecordLayout, RowCodec, Schema, SortKeys};
+use frond_row::{RecordLayout, RowCodec, RowInput, Schema, SortKeys};
 
 use crate::catalog::{IndexState, TableDef};
+use crate::commit::transaction::Transaction;
 use crate::table::Table;
 use foreign::Plan;
+use twin::BoundTwin;
+
+pub(crate) use twin::Note;
 
 pub use check::Computer;
 pub use flags::WriteFlags;
@@ -55,6 +60,8 @@ pub struct Rows {
     stamp: u64,
     /// Indexes that can be read; those behind them are being built, and only written.
     visible: usize,
+    /// The table with other keys that gets the same rows.
+    twin: Option<Box<BoundTwin>>,
     /// The table's foreign keys, as of `foreign_version`; for each constraint that changes
     /// children, the binding of the child table; and in such a binding, the rows of the cascade
     /// above it.
@@ -128,11 +135,13 @@ impl Rows {
         }
         let codec = RowCodec::bind(&def.name, schema.into(), layout, table.history()?, sort_keys)?;
         let codec = table.store().shared().codecs.share(written_bytes(&def), codec);
+        let twin = BoundTwin::of(&table, &codec)?;
         Ok(Rows {
             table,
             codec,
             stamp,
             visible,
+            twin,
             plan: None,
             foreign_version: 0,
             cascades: Vec::new(),
@@ -171,8 +180,31 @@ impl Rows {
         let history = self.table.history()?;
         let codec = RowCodec::bind(&def.name, schema.into(), layout, history, sort_keys)?;
         let codec = self.table.store().shared().codecs.share(written_bytes(&def), codec);
+        self.twin = BoundTwin::of(&self.table, &codec)?;
         (self.codec, self.stamp, self.visible) = (codec, stamp, visible);
         Ok(())
+    }
+
+    /// As [`BoundTwin::meet`].
+    #[inline]
+    fn meet_twin(
+        &mut self,
+        txn: &mut Transaction,
+        rows: (Option<&RowInput<'_>>, Option<&RowInput<'_>>),
+        row: &[u8],
+    ) -> Result<()> {
+        match &mut self.twin {
+            None => Ok(()),
+            Some(twin) => twin.meet(txn, rows, row),
+        }
+    }
+
+    #[inline]
+    fn put_twin(&mut self, txn: &mut Transaction) -> Result<()> {
+        match &self.twin {
+            None => Ok(()),
+            Some(twin) => twin.put(txn),
+        }
     }
 
     /// Indexes that can be read; their numbers are below.

@@ -56,7 +56,9 @@ impl Rows {
             self.refresh_foreigns(txn)?;
             self.check_parents(txn, (None, new), Which::Others)?;
         }
+        self.meet_twin(txn, (None, Some(row)), new.key(0))?;
         self.undone_together(txn, flags, |rows, txn| {
+            rows.put_twin(txn)?;
             for index in 0..new.len() {
                 let tree = rows.tree_no(index);
                 txn.put_unlocked(&rows.table, tree, new.key(index), new.value(index))?;
@@ -149,7 +151,9 @@ impl Rows {
                 self.lock_written(txn, index, is.key(index), flags)?;
             }
         }
+        self.meet_twin(txn, (Some(old), Some(new)), is.key(0))?;
         self.undone_together(txn, flags, |rows, txn| {
+            rows.put_twin(txn)?;
             rows.put_changed(txn, was, is, all)?;
             if flags.skip_foreign {
                 return Ok(());
@@ -230,7 +234,9 @@ impl Rows {
         self.check_not_cascaded(txn, was)?;
         let was = &*was;
         debug_assert!(self.owns(txn, was, flags), "RW1: a row is deleted without its lock");
+        self.meet_twin(txn, (Some(old), None), was.key(0))?;
         self.undone_together(txn, flags, |rows, txn| {
+            rows.put_twin(txn)?;
             for index in 0..was.len() {
                 let tree = rows.tree_no(index);
                 txn.delete_unlocked(&rows.table, tree, was.key(index));

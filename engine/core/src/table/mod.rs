@@ -22,7 +22,7 @@ pub(crate) mod trees;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
 use std::sync::Arc;
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use frond_base::{IndexNo, Lsn, Result, Seq, TableId, TreeId};
 use frond_row::{History, Schema};
 use frond_tree::{Sizes, Tree, TreeLoader, Version};
@@ -60,6 +60,16 @@ pub struct Table {
     swept: AtomicBool,
     known: Mutex<Known>,
     sampled: Sampled,
+    /// The table that is to take the place of this one.
+    twin: ArcSwapOption<Twin>,
+}
+
+/// A table that gets the rows of another one, with other keys (`catalog/rebuild.rs`).
+pub(crate) struct Twin {
+    pub table: Arc<Table>,
+    pub schema: Arc<Schema>,
+    /// The tree of the notes, if rows may have equal keys.
+    pub notes: Option<IndexNo>,
 }
 
 /// Sizes of a table, in bytes, and its committed rows.
@@ -132,6 +142,7 @@ impl Table {
             swept: AtomicBool::new(false),
             known: Mutex::default(),
             sampled: Sampled::default(),
+            twin: ArcSwapOption::empty(),
         };
         table.renew_rows(None);
         table
@@ -159,6 +170,18 @@ impl Table {
         self.def.store(def);
         self.stamp.fetch_add(1, Ordering::AcqRel);
         self.renew_rows(Some(before));
+    }
+
+    /// Where rows are written besides, unless it was dropped.
+    pub(crate) fn twin(&self) -> Option<Arc<Twin>> {
+        self.twin.load_full().filter(|twin| !twin.table.is_dropped())
+    }
+
+    /// From now on who writes rows writes them to `twin` as well.
+    pub(crate) fn set_twin(&self, twin: Option<Arc<Twin>>) {
+        self.twin.store(twin);
+        // Bindings look for it when they see another stamp.
+        self.stamp.fetch_add(1, Ordering::AcqRel);
     }
 
     fn renew_rows(&self, before: Option<u32>) {

@@ -377,7 +377,7 @@ fn changes_that_rows_or_keys_do_not_bear_are_refused() {
     let t = Typed::create(&engine, "t", false);
     let table = t.table().clone();
     let refused = |spec| engine.alter_table(&table, spec).map(drop).unwrap_err().kind();
-    // Another type; an indexed column that may be NULL now; another primary key.
+    // Another type; an indexed column that may be NULL now; no primary key any more.
     let mut spec = same(&table);
     spec.schema.columns[A].bytes = 8;
     assert_eq!(refused(spec), ErrorKind::Unsupported);
@@ -386,6 +386,8 @@ fn changes_that_rows_or_keys_do_not_bear_are_refused() {
     assert_eq!(refused(spec), ErrorKind::Unsupported);
     let mut spec = same(&table);
     spec.index_from[0] = None;
+    spec.schema.indexes[0].parts.clear();
+    spec.schema.hidden_primary = true;
     assert_eq!(refused(spec), ErrorKind::Unsupported);
     // An index that is built has rows, or a column whose keys change with it.
     let mut spec = with(same(&table), "k", false, &[0]);

@@ -332,6 +332,14 @@ impl Transaction {
         Ok(())
     }
 
+    /// After [`Transaction::writes_to`] for another table: `table` gets entries of the same row. It may be dropped
+    /// meanwhile, and then takes none.
+    pub(crate) fn writes_besides_to(&mut self, table: &Arc<Table>) {
+        if self.tables.position(table.id()).is_none() {
+            self.tables.push(table.id(), table.clone());
+        }
+    }
+
     /// Position in `tables` of the table that [`Transaction::writes_to`] was called for last.
     pub(crate) fn last_table(&self) -> usize {
         self.last_table
