@@ -8,6 +8,7 @@
 //               now on; options that mean nothing here
 //   in place    ADD INDEX and UNIQUE, several at once, also with DROP INDEX and changes of columns; ADD FOREIGN KEY; others read
 //               and write meanwhile
+//   anew        another primary key, FORCE: the core makes the table anew, beside others that read and write
 //
 // The core decides whether rows and keys can stay as they are (frond_alter_check). This file decides about what the core
 // does not know. In doubt the table is copied.
@@ -34,6 +35,8 @@ namespace {
 
 constexpr alter_table_operations INDEX_CHANGES = ALTER_ADD_NON_UNIQUE_NON_PRIM_INDEX | ALTER_ADD_UNIQUE_INDEX |
                                                  ALTER_DROP_NON_UNIQUE_NON_PRIM_INDEX | ALTER_DROP_UNIQUE_INDEX;
+// The table is made anew.
+constexpr alter_table_operations PRIMARY_CHANGES = ALTER_ADD_PK_INDEX | ALTER_DROP_PK_INDEX | ALTER_RECREATE_TABLE;
 constexpr alter_table_operations COLUMN_CHANGES = ALTER_ADD_STORED_BASE_COLUMN | ALTER_DROP_STORED_COLUMN |
                                                   ALTER_STORED_COLUMN_ORDER | ALTER_COLUMN_NULLABLE |
                                                   ALTER_STORED_COLUMN_TYPE | ALTER_COLUMN_TYPE_CHANGE_BY_ENGINE |
@@ -64,6 +67,9 @@ struct Altered {
     frond_alter_spec spec = {};
 
     explicit Altered(TABLE *altered) : schema(altered) {}
+
+    // Another primary key, or the same one again: all is made anew.
+    bool anew() const { return index_from[0] != 0; }
 };
 
 namespace {
@@ -97,10 +103,33 @@ bool is_dropped_key(const Alter_inplace_info *info, const KEY *key) {
     return false;
 }
 
+bool is_same_key(const KEY &a, const KEY &b) {
+    if (a.user_defined_key_parts != b.user_defined_key_parts || ((a.flags ^ b.flags) & HA_NOSAME) || a.algorithm != b.algorithm)
+        return false;
+    for (uint p = 0; p < a.user_defined_key_parts; p++) {
+        const KEY_PART_INFO &x = a.key_part[p], &y = b.key_part[p];
+        if (x.fieldnr != y.fieldnr || x.length != y.length || ((x.key_part_flag ^ y.key_part_flag) & (HA_REVERSE_SORT | HA_PART_KEY_SEG)))
+            return false;
+    }
+    return true;
+}
+
+// Of a key that the server drops and adds again, because it was the primary one and is not any more: the key of `table` that it was.
+int source_of_added(const TABLE *table, const TABLE *altered, const Alter_inplace_info *info, uint n) {
+    const KEY &key = altered->key_info[n];
+    if (!(info->handler_flags & ALTER_ADD_PK_INDEX) || n == 0)
+        return FROND_NEW;
+    for (uint k = 0; k < table->s->keys; k++)
+        if (is_dropped_key(info, &table->key_info[k]) && is_same_key(table->key_info[k], key) &&
+            !my_strcasecmp(system_charset_info, table->key_info[k].name.str, key.name.str))
+            return static_cast<int>(k);
+    return FROND_NEW;
+}
+
 // Which key of `table` is key `n` of the new definition; FROND_NEW: none; -2: unknown.
 int source_of_key(const TABLE *table, const TABLE *altered, const Alter_inplace_info *info, uint n) {
     if (is_new_key(info, n))
-        return FROND_NEW;
+        return source_of_added(table, altered, info, n);
     const LEX_CSTRING *name = &altered->key_info[n].name;
     for (const Alter_inplace_info::Rename_key_pair &pair : info->rename_keys)
         if (!my_strcasecmp(system_charset_info, pair.new_key->name.str, name->str))
@@ -150,15 +179,18 @@ static bool columns_can_change(const TABLE *table, const TABLE *altered, const A
 
 // The new definition in the core's words. False: it is not one that can be made in place.
 static bool describe(const TABLE *table, TABLE *altered, Alter_inplace_info *info, uint hidden, Altered *to) {
-    if (to->schema.problem() || to->schema.hidden() != hidden || !map_columns(table, altered, info, to))
+    // The core makes the table anew if it gets a primary key, or another one; not if it has none any more.
+    if (to->schema.problem() || to->schema.hidden() > hidden || !map_columns(table, altered, info, to))
         return false;
-    if (hidden)
-        to->index_from.push_back(0);
+    const bool recreates = info->handler_flags & ALTER_RECREATE_TABLE;
+    if (to->schema.hidden())
+        to->index_from.push_back(recreates ? FROND_NEW : 0);
     for (uint k = 0; k < altered->s->keys; k++) {
         const int from = source_of_key(table, altered, info, k);
         if (from < FROND_NEW)
             return false;
-        to->index_from.push_back(from == FROND_NEW ? FROND_NEW : from + static_cast<int>(hidden));
+        const bool anew = from == FROND_NEW || (recreates && to->index_from.empty());
+        to->index_from.push_back(anew ? FROND_NEW : from + static_cast<int>(hidden));
         // The server checks that these are unique, and it checks existing rows only while it copies them.
         const KEY &key = altered->key_info[k];
         if (from == FROND_NEW && (key.algorithm == HA_KEY_ALG_LONG_HASH || key.without_overlaps))
@@ -282,7 +314,7 @@ enum_alter_inplace_result ha_frond::check_if_supported_inplace_alter(TABLE *alte
         info->unsupported_reason = "SEQUENCE";
         return HA_ALTER_INPLACE_NOT_SUPPORTED;
     }
-    alter_table_operations ours = info->handler_flags & (INDEX_CHANGES | COLUMN_CHANGES | FOREIGN_CHANGES);
+    alter_table_operations ours = info->handler_flags & (INDEX_CHANGES | PRIMARY_CHANGES | COLUMN_CHANGES | FOREIGN_CHANGES);
     // The server sets this flag alone for more members of an ENUM or SET, and for longer VARCHARs that it would copy.
     if (ours)
         ours |= info->handler_flags & HARMLESS;
@@ -297,7 +329,7 @@ enum_alter_inplace_result ha_frond::check_if_supported_inplace_alter(TABLE *alte
     if (pages_change && (table->s->sequence || table->s->tmp_table != NO_TMP_TABLE))
         return HA_ALTER_INPLACE_NOT_SUPPORTED;
     // ALTER IGNORE may leave rows out, which only a copy does.
-    const bool rows_change = ours & (INDEX_CHANGES | COLUMN_CHANGES);
+    const bool rows_change = ours & (INDEX_CHANGES | PRIMARY_CHANGES | COLUMN_CHANGES);
     if (rows_change &&
         (info->ignore || table->s->sequence || table->s->tmp_table != NO_TMP_TABLE || table->s->long_unique_table ||
          altered->s->long_unique_table || adds_virtual_index(altered, info)))
@@ -309,6 +341,10 @@ enum_alter_inplace_result ha_frond::check_if_supported_inplace_alter(TABLE *alte
     if (take_foreigns(altered, info, &to, &copies))
         return HA_ALTER_ERROR;
     if (copies || !describe(table, altered, info, hidden_, &to))
+        return HA_ALTER_INPLACE_NOT_SUPPORTED;
+    // A copy warns of a KEY_BLOCK_SIZE.
+    if (to.anew() && (table->versioned() || altered->versioned() || info->error_if_not_empty ||
+                      (info->create_info->used_fields & HA_CREATE_USED_KEY_BLOCK_SIZE)))
         return HA_ALTER_INPLACE_NOT_SUPPORTED;
     if ((ours & COLUMN_CHANGES) &&
         (!columns_can_change(table, altered, info, to) || lengthens_foreign(name_, table, altered, to)))
@@ -323,6 +359,8 @@ enum_alter_inplace_result ha_frond::check_if_supported_inplace_alter(TABLE *alte
         my_error(ER_DROP_INDEX_FK, MYF(0), index.c_str());
         return HA_ALTER_ERROR;
     }
+    if (to.anew())
+        return HA_ALTER_INPLACE_COPY_NO_LOCK;
     const bool takes_time = info->index_add_count || (!to.foreigns_new.empty() && !to.unchecked);
     return takes_time ? HA_ALTER_INPLACE_NOCOPY_NO_LOCK : HA_ALTER_INPLACE_INSTANT;
 }
@@ -379,7 +417,7 @@ static void as_altered(TABLE *table, TABLE *altered, const std::vector<int32_t> 
 // Reports a duplicate: the row at `ref` and another one have the same value in key `key` of the new definition, whose columns come
 // from `from`.
 bool ha_frond::alter_duplicate(TABLE *altered, const std::vector<int32_t> &from, uint32_t index, const uchar *ref) {
-    KEY *key = &altered->key_info[index - hidden_];
+    KEY *key = &altered->key_info[index - (altered->s->primary_key >= MAX_KEY ? 1 : 0)];
     frond_txn_options options = FROND_TXN_OPTIONS_INIT;
     options.isolation = FROND_READ_COMMITTED;
     frond_txn *txn = nullptr;
@@ -415,7 +453,7 @@ bool ha_frond::meet_parents(const std::vector<Frond_foreign> &added) {
 }
 
 bool ha_frond::prepare_inplace_alter_table(TABLE *altered, Alter_inplace_info *info) {
-    if (!(info->handler_flags & (INDEX_CHANGES | COLUMN_CHANGES | FOREIGN_CHANGES)) && !table->part_info &&
+    if (!(info->handler_flags & (INDEX_CHANGES | PRIMARY_CHANGES | COLUMN_CHANGES | FOREIGN_CHANGES)) && !table->part_info &&
         !frond_changes_pages(table->s, info->create_info))
         return false;
     Altered to(altered);
@@ -430,13 +468,15 @@ bool ha_frond::prepare_inplace_alter_table(TABLE *altered, Alter_inplace_info *i
     for (size_t i = 0; i < to.index_from.size(); i++)
         if (to.index_from[i] != FROND_NEW)
             to.schema.keep_options(i, before, static_cast<size_t>(to.index_from[i]), info->create_info);
+    if (!(info->handler_flags & (ALTER_ADD_PK_INDEX | ALTER_DROP_PK_INDEX)))
+        to.schema.keep_options(0, before, 0, info->create_info);
     to.schema.replaces(before, static_cast<long long>(stats.create_time));
     to.schema.set_version(altered->s->tabledef_version);
     to.table = to.schema.spec(0);
     Frond_change *context = new (thd()->mem_root) Frond_change;
     context->owner = this;
     context->rows = rows_;
-    context->takes_time = info->index_add_count || (!to.foreigns_new.empty() && !to.unchecked);
+    context->takes_time = to.anew() || info->index_add_count || (!to.foreigns_new.empty() && !to.unchecked);
     info->handler_ctx = context;
     if (alter_failed(altered, frond_alter_begin(table_, &to.spec, &context->alter)))
         return true;

@@ -6,7 +6,9 @@ A Frond table and an InnoDB table get the same rows and the same definitions. Wr
 one transaction; each has rows of its own, so what they do to one another is what ALTER does. After each round the
 two tables have the same rows and columns, the Frond table's indexes agree with its rows, and CHECK TABLE is clean. Some indexes
 are CLUSTERING; Frond's table has lived through many instant changes before the first round, and its page size and compression change as well. One half of the time both are children of
-tables whose rows the writers change, too, so cascades change their rows; and the parents' columns are renamed. In the other half they are partitioned.
+tables whose rows the writers change, too, so cascades change their rows; and the parents' columns are renamed. In the other half they are partitioned, or
+neither. Now and then they are made anew, and those that are not partitioned get another primary key (the server copies
+a partitioned table for that); with foreign keys that is a copy.
 
 With --kills, the server is killed at a random moment of further rounds, in which Frond's table alone is altered.
 After the restart the .frm file and the table agree (it can be read), the definition is the one before or the one after
@@ -45,7 +47,9 @@ PAGES = ("PAGE_SIZE=4096", "PAGE_SIZE=0", "PAGE_SIZE=65536", "COMPRESSION=zstd",
 AGES = 90
 PARENTS_EACH = 15
 # What the tables are, and how often it is aged.
-MODES = {"children": AGES, "partitioned": 10}
+MODES = {"children": AGES, "partitioned": 10, "plain": 10}
+# Primary keys. No two rows have the same n.
+PRIMARY = ("n", "n, owner", "owner, n")
 
 
 class Wrong(Exception):
@@ -60,6 +64,7 @@ class Definition:
         self.columns: dict[str, str] = {"a": "INT NULL", "s": "VARCHAR(30) NULL"}
         self.indexes: dict[str, tuple[str, bool]] = {"by_a": ("a", False)}
         self.serial = 0
+        self.primary = "n"
 
     def _name(self, kind: str) -> str:
         self.serial += 1
@@ -69,8 +74,9 @@ class Definition:
         """A kind, the clauses, and the definition afterwards."""
         new = Definition(self.r, self.mode)
         new.columns, new.indexes, new.serial = dict(self.columns), dict(self.indexes), self.serial
+        new.primary = self.primary
         r, kinds = self.r, ["add index", "add index", "swap index", "add column", "add column", "both", "move",
-                            "rename", "widen", "drop column", "drop index", "drop index", "unique"]
+                            "rename", "widen", "drop column", "drop index", "drop index", "unique", "primary", "primary", "anew"]
         kind = r.choice(kinds)
         indexed = {c for columns, _ in self.indexes.values() for c in columns.replace("(9)", "").split(", ")}
         free = sorted(set(self.columns) - indexed)
@@ -89,6 +95,14 @@ class Definition:
             clauses.append(new._add_index("", False, list(new.columns)[-1:]))
         elif kind == "unique":
             clauses = [new._add_index("", True)]
+        elif kind == "primary" and self.mode != "partitioned":
+            new.primary = r.choice([key for key in PRIMARY if key != self.primary])
+            clauses = ["DROP PRIMARY KEY", f"ADD PRIMARY KEY ({new.primary})"]
+            if r.random() < 0.3 and len(self.indexes) < INDEXES_MAX:
+                clauses.append(new._add_index("", False))
+        elif kind in ("anew", "primary"):
+            kind = "anew"
+            clauses = ["FORCE"]
         elif len(self.indexes) < INDEXES_MAX:
             kind = "add index"
             clauses = [new._add_index("", False) for _ in range(r.choice([1, 1, 2]))]
@@ -228,7 +242,7 @@ class Test:
                            "ON DELETE CASCADE ON UPDATE CASCADE")
                 for writer in range(WRITERS):
                     run(admin, f"INSERT INTO p{table} (id) SELECT {writer * 1000} + seq FROM seq_0_to_{PARENTS_EACH - 1}")
-            else:
+            elif self.mode == "partitioned":
                 partitions = " PARTITION BY HASH (n) PARTITIONS 3"
             run(admin, f"CREATE TABLE {table} (id INT NOT NULL DEFAULT 0, n INT NOT NULL PRIMARY KEY, owner INT NOT NULL, "
                        f"a INT NULL, s VARCHAR(30) NULL, KEY by_a (a){foreign}) CHARACTER SET latin1 "
@@ -288,7 +302,7 @@ class Test:
         self.kinds["options"] += bool(options)
         for attempt in range(20):
             try:
-                how = "COPY" if self.r.random() < 0.1 else "NOCOPY"
+                how = "COPY" if self.r.random() < 0.1 else "INPLACE" if kind in ("primary", "anew") else "NOCOPY"
                 try:
                     run(admin, f"ALTER TABLE f {clauses}{options}, ALGORITHM={how}")
                     self.in_place[how] += 1

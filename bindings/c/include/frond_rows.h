@@ -161,7 +161,8 @@ typedef struct frond_alter_spec {
     /* The definition that the table is to have; its auto_increment is not read. Of an index that the table has already, page_bytes 0
      * and FROND_COMPRESSION_DEFAULT mean as before; what is new holds for pages that are written from now on. */
     const frond_table_spec *table;
-    /* For each index and each column of the new definition: its number in the table, or FROND_NEW. */
+    /* For each index and each column of the new definition: its number in the table, or FROND_NEW. If the first index is
+     * another one, or FROND_NEW, the table is made anew, with all indexes: for another primary key, or to store it afresh. */
     const int32_t *index_from;
     const int32_t *column_from;
     /* A record of the new definition: the values that existing rows get in new columns. */
@@ -196,7 +197,8 @@ int frond_alter_build(frond_alter *alter, frond_rows *rows, int (*progress)(void
                       void *ctx, uint32_t *duplicate, uint8_t *ref);
 /* Puts the new definitions of `count` tables of one database in force, durably, all or none, and frees the handles, also after an error.
  * Nobody else may use the tables meanwhile. `rows` has a binding of each table. FROND_DUPLICATE_KEY as for frond_alter_build(), of table
- * `*failed`; then, and after any other error, the tables are as they were. */
+ * `*failed`; then, and after any other error, the tables are as they were.
+ * Handles of a table that was made anew report it as dropped: open it again. */
 int frond_alter_commit(frond_alter *const *alters, frond_rows *const *rows, uint32_t count, uint32_t *failed,
                        uint32_t *duplicate, uint8_t *ref);
 /* Takes back what was begun; NULL is allowed. */
