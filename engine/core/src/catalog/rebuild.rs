@@ -67,6 +67,10 @@ fn resolve(old: &Schema, spec: &AlterSpec) -> Result<(Schema, bool)> {
         let mut renamed = was.clone();
         renamed.name.clone_from(&column.name);
         renamed.default.clone_from(&column.default);
+        // All entries are encoded anew: keys may get codes.
+        if column.charset == was.charset && column.sort.compares_as(&was.sort) {
+            renamed.sort.clone_from(&column.sort);
+        }
         if *column != renamed {
             return unsupported("the primary key and columns change at once");
         }
