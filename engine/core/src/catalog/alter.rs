@@ -163,6 +163,9 @@ impl Core {
         let _one = self.ddl.lock();
         self.may_free_space()?;
         let def = self.definition_of(table)?;
+        if table.twin().is_some() {
+            return Err(Error::new(ErrorKind::Busy, "the table is being made anew"));
+        }
         let old = Schema::decode(&def.schema, &def.name)?;
         if rebuild::is_needed(&spec) {
             let new = self.rebuilt_definition(&def, &old, &spec)?;

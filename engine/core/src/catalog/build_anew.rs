@@ -83,7 +83,7 @@ impl Alter {
         // One that came since the beginning.
         if self.core.names.read().foreigns.mention(&name) {
             let what = "the table got foreign keys while its primary key changed";
-            return Err(Error::new(ErrorKind::Unsupported, what));
+            return Err(Error::new(ErrorKind::TableChanged, what));
         }
         let mut def = TableDef { name, ..TableDef::clone(&rebuild.twin.table.def()) };
         def.meta = std::mem::take(&mut self.meta);

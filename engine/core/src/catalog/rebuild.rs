@@ -130,6 +130,9 @@ impl Core {
         if self.options.scratch {
             return unsupported("a temporary table gets another primary key");
         }
+        if !def.building.is_empty() {
+            return Err(Error::new(ErrorKind::Busy, "indexes of the table are being built"));
+        }
         let (schema, notes) = resolve(old, spec)?;
         let index = |n: usize| {
             let same = n == 0 && schema.indexes[0].parts == old.indexes[0].parts;
@@ -161,9 +164,6 @@ impl Core {
         (new, schema, notes): (TableDef, Schema, bool),
     ) -> Result<(Rebuild, Snapshot)> {
         self.may_write()?;
-        if table.twin().is_some() {
-            return Err(Error::new(ErrorKind::Busy, "the table is being made anew already"));
-        }
         let id = TableId(self.names.read().next());
         let next = number_after(id)?;
         let def = TableDef { id, name: format!("{REBUILD_PREFIX}{id}"), ..new }.shared();

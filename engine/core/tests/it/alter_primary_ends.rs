@@ -9,7 +9,7 @@ use frond_engine::{AlterSpec, Engine, Options};
 use frond_vfs::testing::SmallDisk;
 use frond_vfs::{MemVfs, OpenHow, Vfs, VfsFile};
 
-use crate::alter::checked;
+use crate::alter::{checked, same};
 use crate::alter_primary::{assert_alone, build, primary_of, with_index, with_primary, Load};
 use crate::durability::copy;
 use crate::prepared::xid;
@@ -401,4 +401,20 @@ fn power_may_be_lost_at_each_step() {
         }
     }
     assert!(changed > 10, "{changed}");
+}
+
+#[test]
+fn one_change_of_a_table_is_made_at_a_time() {
+    let engine = open(&memory());
+    let (_, t) = Load::create(&engine, true, 3, 20);
+    let table = t.table().clone();
+    let busy = |spec| engine.alter_table(&table, spec).err().map(|e| e.kind());
+    let index = engine.alter_table(&table, with_index(same(&table), "new", &[1])).unwrap();
+    assert_eq!(busy(with_primary(&table, &[0])), Some(ErrorKind::Busy));
+    drop(index);
+    let rebuild = engine.alter_table(&table, with_primary(&table, &[0])).unwrap();
+    assert_eq!(busy(with_primary(&table, &[0])), Some(ErrorKind::Busy));
+    assert_eq!(busy(same(&table)), Some(ErrorKind::Busy));
+    drop(rebuild);
+    assert_eq!(busy(same(&table)), None);
 }
