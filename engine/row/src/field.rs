@@ -180,9 +180,14 @@ impl Field {
     }
 
     /// Whether the text's key part has left it to the value.
-    pub fn is_elsewhere(&self, record: &mut [u8]) -> bool {
-        let (body, len) = self.text(&mut record[self.offset..self.offset + self.bytes]);
-        len == 1 && body.first() == Some(&ELSEWHERE)
+    pub fn is_elsewhere(&self, record: &[u8]) -> bool {
+        let image = self.image(record);
+        match self.form {
+            Form::VarChar { length } => {
+                read_le(&image[..length]) == 1 && image.get(length) == Some(&ELSEWHERE)
+            }
+            _ => image.first() == Some(&ELSEWHERE),
+        }
     }
 
     /// Writes the length bytes of a VARCHAR whose contents are already in place.
