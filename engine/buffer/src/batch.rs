@@ -104,10 +104,17 @@ impl Batch {
         self.exhausted = false;
     }
 
+    #[inline]
     fn push(&mut self, e: &EntryRef<'_>) {
-        let at = self.bytes.len();
+        self.note(e);
         self.bytes.extend_from_slice(e.key);
         self.bytes.extend_from_slice(e.value);
+    }
+
+    /// Adds the item of `e`, whose bytes come next.
+    #[inline]
+    fn note(&mut self, e: &EntryRef<'_>) {
+        let at = self.bytes.len();
         self.items.push(Item {
             at,
             seq: e.seq,
@@ -117,8 +124,10 @@ impl Batch {
         });
     }
 
+    /// Keys that follow each other mostly differ in the last byte, which is cheaper to look at than a comparison is to call.
+    #[inline]
     fn is_last_key(&self, key: &[u8]) -> bool {
-        self.last_key() == Some(key)
+        self.last_key().is_some_and(|last| last.last() == key.last() && last == key)
     }
 
     fn is_full(&self, scan: &Scan<'_>) -> bool {
@@ -127,7 +136,19 @@ impl Batch {
     }
 
     /// Takes the next entry of a forward scan; false when it begins a key that no longer fits.
+    #[inline]
     pub(crate) fn take_forward(&mut self, e: &EntryRef<'_>, scan: &Scan<'_>) -> bool {
+        self.take_joined(e, None, scan)
+    }
+
+    /// As [`Batch::take_forward`]; `body` is the key and the value of `e` in one piece, if they lie so.
+    #[inline]
+    pub(crate) fn take_joined(
+        &mut self,
+        e: &EntryRef<'_>,
+        body: Option<&[u8]>,
+        scan: &Scan<'_>,
+    ) -> bool {
         if let Versions::VisibleAt(at) = scan.versions {
             if e.seq > at || self.is_last_key(e.key) {
                 return true;
@@ -138,7 +159,13 @@ impl Batch {
         } else if self.is_full(scan) && !self.is_last_key(e.key) {
             return false;
         }
-        self.push(e);
+        match body {
+            Some(body) => {
+                self.note(e);
+                self.bytes.extend_from_slice(body);
+            }
+            None => self.push(e),
+        }
         true
     }
 

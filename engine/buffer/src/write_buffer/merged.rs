@@ -145,9 +145,16 @@ impl<'a> Run<'a> {
         self.part.heads.get(i).map(|head| head ^ way.mask)
     }
 
+    /// The next entry, and its key and value in one piece.
+    #[inline]
+    fn joined(&self, way: &Way<'_>) -> (EntryRef<'a>, &'a [u8]) {
+        let next = if way.backward { self.to - 1 } else { self.from };
+        self.source.joined(self.part.places[next])
+    }
+
     #[inline]
     fn entry(&self, way: &Way<'_>) -> EntryRef<'a> {
-        self.part.entry(if way.backward { self.to - 1 } else { self.from }, self.source)
+        self.joined(way).0
     }
 
     /// Looks at the next entry.
@@ -201,10 +208,16 @@ fn copy(mut runs: Vec<Run<'_>>, way: &Way<'_>, scan: &Scan<'_>, batch: &mut Batc
         let (first, others) = runs.split_at_mut(1);
         let others = others.iter().map(|run| run.head).min();
         while first[0].is_live && others.is_none_or(|head| first[0].head < head) {
-            if !take(batch, &first[0].entry(way)) {
+            let run = &mut first[0];
+            let (e, body) = run.joined(way);
+            let goes_on = match way.backward {
+                true => batch.take_backward(&e, scan),
+                false => batch.take_joined(&e, Some(body), scan),
+            };
+            if !goes_on {
                 return false;
             }
-            first[0].pass(way);
+            run.pass(way);
         }
         if first[0].is_live {
             let (e, chosen) = choose(&runs, way);

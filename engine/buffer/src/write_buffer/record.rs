@@ -110,6 +110,12 @@ fn encode(e: &EntryRef<'_>, out: &mut Vec<u8>) {
 /// The record with which `b` begins.
 #[inline]
 fn decode(b: &[u8]) -> EntryRef<'_> {
+    decode_joined(b).0
+}
+
+/// The record with which `b` begins, and its key and value in one piece.
+#[inline]
+fn decode_joined(b: &[u8]) -> (EntryRef<'_>, &[u8]) {
     let word = u16::from_le_bytes([b[0], b[1]]);
     let mut key_len = usize::from(word & KEY_MASK);
     let (value_len, b) = match word & LONG_BIT {
@@ -125,9 +131,10 @@ fn decode(b: &[u8]) -> EntryRef<'_> {
         2 => (u64::from_le_bytes([b[0], b[1], b[2], b[3], b[4], b[5], 0, 0]), &b[6..]),
         _ => (u64::from_le_bytes([b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7]]), &b[8..]),
     };
-    let (key, rest) = b.split_at(key_len);
+    let body = &b[..key_len + value_len as usize];
+    let (key, value) = body.split_at(key_len);
     let kind = if word & KIND_BIT != 0 { EntryKind::Delete } else { EntryKind::Put };
-    EntryRef { key, seq, kind, value: &rest[..value_len as usize] }
+    (EntryRef { key, seq, kind, value }, body)
 }
 
 /// Length of the record with which `b` begins.
@@ -155,6 +162,12 @@ pub(crate) trait Source {
     #[inline]
     fn entry(&self, place: u32) -> EntryRef<'_> {
         decode(self.at(place))
+    }
+
+    /// The entry, and its key and value in one piece.
+    #[inline]
+    fn joined(&self, place: u32) -> (EntryRef<'_>, &[u8]) {
+        decode_joined(self.at(place))
     }
 }
 
