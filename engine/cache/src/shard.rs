@@ -6,10 +6,10 @@
 //! page one more round per use (at most 3). One-time reads thus pass through the small queue only.
 //! LRU was rejected: it moves a page on every hit and a scan empties it.
 //!
-//! How an access counts: a point read counts one use. A scan's first read of a page counts nothing,
-//! later ones count up to one use, which is not enough to reach main; scans neither read nor fill
-//! the ghost. A merge's read counts nothing and admits nothing. Pages that were just written fill
-//! free room, as if a scan had read them; they evict nothing.
+//! How an access counts: a point read counts one use, and so does the first page of a range, since a look-up by a prefix
+//! is such a range. A scan's first read of another page counts nothing, later ones count up to one use, which is not
+//! enough to reach main; scans neither read nor fill the ghost. A merge's read counts nothing and admits nothing. Pages
+//! that were just written fill free room, as if a scan had read them; they evict nothing.
 //!
 //! The *shadow* only measures: it remembers the pages that left either queue, except those that a
 //! scan read once. A read of such a page is one that more memory would have saved, about as much as
@@ -170,11 +170,11 @@ impl<V: CacheWeight> Shard<V> {
             self.rejected += 1;
             return (Outcome::Offered, Vec::new());
         }
-        let known = access == Access::Point && self.take_ghost(hash);
+        let scan = access == Access::Scan;
+        let known = !scan && self.take_ghost(hash);
         self.leave_shadow(hash);
         self.ghost_hits += u64::from(known);
         let gone = self.shrink_to(self.limit - charge);
-        let scan = matches!(access, Access::Seek | Access::Scan);
         self.add(key, hash, value, charge, scan, known);
         (Outcome::Offered, gone)
     }
@@ -418,13 +418,13 @@ impl<V> Entry<V> {
     #[inline]
     fn touch(&mut self, access: Access) {
         match access {
-            Access::Point => {
+            Access::Point | Access::Seek => {
                 self.uses = (self.uses + 1).min(MAX_USES);
                 self.scan_only = false;
             }
             // A second scan counts one use at most (see the module).
-            Access::Seek | Access::Scan if self.scanned => self.uses = self.uses.max(1),
-            Access::Seek | Access::Scan => self.scanned = true,
+            Access::Scan if self.scanned => self.uses = self.uses.max(1),
+            Access::Scan => self.scanned = true,
             Access::Merge | Access::Verify => {}
         }
     }
