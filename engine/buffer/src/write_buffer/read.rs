@@ -97,32 +97,34 @@ impl WriteBuffer {
         unsorted: Unsorted,
         mut read: impl FnMut(&Shelf) -> bool,
     ) {
-        let mut below: Option<Fence> = None;
+        // Not an Option: optimised, the end of one looks at a length that may not be there, which valgrind reports.
+        let (mut below, mut is_first) = (Fence::leftmost(), true);
         loop {
             let directory = self.directory();
             let directory = directory.get();
             let route = |key, seq| directory.map_or(0, |d| d.router.route(key, seq));
-            let no = match (&below, from) {
+            let no = match from {
                 // The shelf that ends at the fence: one before the shelf that begins there.
-                (Some(f), _) => match route(&f.key, f.seq).checked_sub(1) {
+                _ if !is_first => match route(&below.key, below.seq).checked_sub(1) {
                     Some(no) => no,
                     None => return,
                 },
-                (None, Some((key, seq))) => route(key, seq),
-                (None, None) => directory.map_or(0, |d| d.shelves.len() - 1),
+                Some((key, seq)) => route(key, seq),
+                None => directory.map_or(0, |d| d.shelves.len() - 1),
             };
             let latch = directory.map_or(self.leftmost(), |d| &d.shelves[no]);
             let shelf = self.read_indexed(latch, unsorted);
-            let current = match (&below, from) {
-                (Some(f), _) => shelf.span().hi() == Some(f),
-                (None, Some((key, seq))) => shelf.span().reaches(key, seq),
-                (None, None) => shelf.span().hi().is_none(),
+            let current = match from {
+                _ if !is_first => shelf.span().hi() == Some(&below),
+                Some((key, seq)) => shelf.span().reaches(key, seq),
+                None => shelf.span().hi().is_none(),
             };
             if !current {
                 continue; // split meanwhile (BU3)
             }
             let goes_on = read(&shelf);
-            below = Some(shelf.span().lo().clone());
+            below.clone_from(shelf.span().lo());
+            is_first = false;
             self.leave(latch, shelf);
             if !goes_on {
                 return;
