@@ -220,6 +220,10 @@ impl VfsFile for Unsynced {
         self.0.is_direct()
     }
 
+    fn read_align(&self) -> usize {
+        self.0.read_align()
+    }
+
     fn read_together(&self, reads: &mut [ReadAt<'_>]) {
         self.0.read_together(reads);
     }

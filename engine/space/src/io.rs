@@ -40,7 +40,7 @@ pub fn read(file: &dyn VfsFile, name: &str, offset: u64, len: usize) -> Result<V
         let done = file.read_exact_at(&mut bytes, offset);
         return done.map(|()| bytes).map_err(|e| failed(e, name, offset, len));
     }
-    let mut units = Units::new(offset, len);
+    let mut units = Units::new(file, offset, len);
     let done = file.read_exact_at(&mut units.buf, units.offset);
     done.map(|()| units.bytes()).map_err(|e| failed(e, name, offset, len))
 }
@@ -56,7 +56,7 @@ pub fn read_together(
         return places.iter().map(one).collect();
     }
     let mut units: Vec<Units> =
-        places.iter().map(|(offset, len)| Units::new(*offset, *len)).collect();
+        places.iter().map(|(offset, len)| Units::new(file, *offset, *len)).collect();
     let mut reads: Vec<ReadAt<'_>> = units.iter_mut().map(Units::read).collect();
     file.read_together(&mut reads);
     let done: Vec<_> = reads.into_iter().map(|r| r.done).collect();
@@ -94,9 +94,10 @@ struct Units {
 }
 
 impl Units {
-    fn new(offset: u64, len: usize) -> Units {
-        let skip = (offset % DIRECT_ALIGN as u64) as usize;
-        let buf = AlignedBuf::zeroed((skip + len).next_multiple_of(DIRECT_ALIGN));
+    fn new(file: &dyn VfsFile, offset: u64, len: usize) -> Units {
+        let align = file.read_align();
+        let skip = (offset % align as u64) as usize;
+        let buf = AlignedBuf::zeroed((skip + len).next_multiple_of(align));
         Units { buf, offset: offset - skip as u64, skip, len }
     }
 

@@ -77,7 +77,7 @@ pub fn check_name(name: &str) -> io::Result<()> {
     }
 }
 
-/// Alignment of direct transfers, bytes.
+/// Alignment of direct transfers, bytes. Reads may need less ([`VfsFile::read_align`]).
 pub const DIRECT_ALIGN: usize = 4096;
 
 /// One of several reads of [`VfsFile::read_together`].
@@ -118,12 +118,22 @@ pub trait VfsFile: Send + Sync {
     /// Whether transfers bypass the operating system's cache and so must be aligned.
     fn is_direct(&self) -> bool;
 
+    /// Of a direct file: bytes of which memory, offset and length of a read are multiples; a power of two, at most
+    /// [`DIRECT_ALIGN`].
+    fn read_align(&self) -> usize {
+        DIRECT_ALIGN
+    }
+
     fn read_exact_at(&self, mut buf: &mut [u8], mut offset: u64) -> io::Result<()> {
         while !buf.is_empty() {
             match self.read_at(buf, offset) {
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
                 // Only the end of the file ends a direct read within a unit.
-                Ok(n) if n < buf.len() && self.is_direct() && !n.is_multiple_of(DIRECT_ALIGN) => {
+                Ok(n)
+                    if n < buf.len()
+                        && self.is_direct()
+                        && !n.is_multiple_of(self.read_align()) =>
+                {
                     return Err(io::ErrorKind::UnexpectedEof.into());
                 }
                 Ok(n) => {

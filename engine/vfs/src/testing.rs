@@ -77,6 +77,7 @@ macro_rules! forward {
     };
     (@is_direct $to:tt) => {
         fn is_direct(&self) -> bool { self.$to.is_direct() }
+        fn read_align(&self) -> usize { self.$to.read_align() }
     };
 }
 

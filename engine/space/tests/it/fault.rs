@@ -55,7 +55,10 @@ struct State {
     fail_sync: bool,
     fail_write: bool,
     fail_sync_dir: bool,
-    direct: bool,
+    /// The alignment that direct reads insist on; `None`: files are not direct.
+    read_align: Option<usize>,
+    /// Bytes that reads asked for.
+    asked: usize,
     punched: u64,
 }
 
@@ -89,9 +92,9 @@ impl FaultVfs {
     }
 
     /// Files insist on aligned buffers, offsets and lengths.
-    pub fn direct() -> FaultVfs {
+    pub fn direct(read_align: usize) -> FaultVfs {
         let vfs = FaultVfs::default();
-        vfs.0.lock().direct = true;
+        vfs.0.lock().read_align = Some(read_align);
         vfs
     }
 
@@ -146,6 +149,11 @@ impl FaultVfs {
         self.0.lock().fail_write = fail;
     }
 
+    /// Bytes that reads have asked for until now.
+    pub fn asked(&self) -> usize {
+        self.0.lock().asked
+    }
+
     /// Syncs of the directory fail with a full disk.
     pub fn fail_syncs_of_directory(&self, fail: bool) {
         self.0.lock().fail_sync_dir = fail;
@@ -191,12 +199,13 @@ impl FaultFile {
 
 impl VfsFile for FaultFile {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
-        let state = self.state.lock();
+        let mut state = self.state.lock();
         state.alive()?;
-        if state.direct {
-            assert_eq!(buf.as_ptr() as usize % DIRECT_ALIGN, 0);
-            assert_eq!((buf.len() % DIRECT_ALIGN, offset as usize % DIRECT_ALIGN), (0, 0));
+        if let Some(align) = state.read_align {
+            assert_eq!(buf.as_ptr() as usize % align, 0);
+            assert_eq!((buf.len() % align, offset as usize % align), (0, 0));
         }
+        state.asked += buf.len();
         let bytes = &state.files[self.index].seen;
         let start = bytes.len().min(offset as usize);
         // At most 8 KiB at a time, so that callers must loop.
@@ -206,7 +215,7 @@ impl VfsFile for FaultFile {
     }
 
     fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<usize> {
-        if self.state.lock().direct {
+        if self.is_direct() {
             assert_eq!(buf.as_ptr() as usize % DIRECT_ALIGN, 0);
             assert_eq!((buf.len() % DIRECT_ALIGN, offset as usize % DIRECT_ALIGN), (0, 0));
         }
@@ -243,7 +252,11 @@ impl VfsFile for FaultFile {
     }
 
     fn is_direct(&self) -> bool {
-        self.state.lock().direct
+        self.state.lock().read_align.is_some()
+    }
+
+    fn read_align(&self) -> usize {
+        self.state.lock().read_align.unwrap_or(DIRECT_ALIGN)
     }
 }
 

@@ -160,7 +160,12 @@ fn numbers_of_blocks_that_a_crash_lost_are_not_given_out_again() {
 
 #[test]
 fn direct_files_get_aligned_transfers() {
-    let vfs = FaultVfs::direct();
+    direct_transfers(512);
+    direct_transfers(4096);
+}
+
+fn direct_transfers(read_align: usize) {
+    let vfs = FaultVfs::direct(read_align);
     let options = TableFileOptions { direct: true, ..options() };
     let file = TableFile::create(&vfs, NAME, &options, 0).unwrap();
     let blocks: Vec<BlockId> = (0..60).map(|_| file.next_block()).collect();
@@ -178,6 +183,10 @@ fn direct_files_get_aligned_transfers() {
         let len = rng.below(want.len() as u64 - from + 1) as usize;
         let got = file.read(block, from, len).unwrap();
         assert!(got == want[from as usize..from as usize + len]);
+        let page = from.min(want.len() as u64 - 100);
+        let asked = vfs.asked();
+        file.read(block, page, 100).unwrap();
+        assert!(vfs.asked() - asked <= 2 * read_align, "{} bytes for 100", vfs.asked() - asked);
     }
 }
 

@@ -73,6 +73,7 @@ struct Ring {
 struct Slot {
     how: OpenHow,
     direct: bool,
+    read_align: usize,
     state: RwLock<State>,
     /// Used since the clock's hand passed.
     used: AtomicBool,
@@ -352,6 +353,10 @@ impl VfsFile for PooledFile {
     fn is_direct(&self) -> bool {
         self.slot.direct
     }
+
+    fn read_align(&self) -> usize {
+        self.slot.read_align
+    }
 }
 
 impl Drop for PooledFile {
@@ -385,11 +390,12 @@ impl Vfs for FilePool {
         let mut ring = self.ring();
         pool.make_room(&mut ring);
         let file = pool.insist(&mut ring, || pool.vfs.open(name, how))?;
-        let direct = file.is_direct();
+        let (direct, read_align) = (file.is_direct(), file.read_align());
         let state = State { name: name.to_owned(), file: Some(file), removed: false };
         let slot = Arc::new(Slot {
             how: OpenHow { create_new: false, write: how.write || how.create_new, direct },
             direct,
+            read_align,
             state: RwLock::new(state),
             used: AtomicBool::new(true),
             // A new file is a change, and so may be what an earlier process left unsynced.
