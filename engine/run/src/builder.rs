@@ -2,7 +2,7 @@
 //!
 //! A page is closed when its entries reach the format's page size; an entry larger than that shares
 //! its page only with the entries before it if the page is still below the size, so a page never
-//! holds two oversized entries. Where the page before hardly got smaller by encoding and compression, half the size is enough:
+//! holds two oversized entries. Where the page before hardly got smaller by encoding and compression, a quarter is enough:
 //! a look-up that finds nothing in memory reads one page, and larger pages help only compression. The tail follows the last page; the whole is padded to 4096 bytes.
 
 use frond_base::{checksum64_seeded, EntryKind, EntryRef, Result, Seq};
@@ -16,9 +16,8 @@ use crate::meta::{RunMeta, TailExtent};
 /// Runs are whole multiples of this, as the extents that hold them are.
 const PADDING: usize = 4096;
 
-/// Pages that do not compress are not made smaller than this: each needs a fence, and starts and ends within a block of
-/// the device that is read with it.
-const HALVED_LEAST: usize = 8 << 10;
+/// Pages that do not compress are not made smaller than this: each needs a fence, and has its cost when a scan goes on to it.
+const LEAST_PAGE: usize = 4 << 10;
 
 /// A finished run.
 pub struct BuiltRun {
@@ -206,10 +205,10 @@ impl RunBuilder {
         self.fences.add(fence, stored, continued);
         if is_tried {
             self.close_at = match stored * 8 > self.pending.logical * 7 {
-                true => self.page_bytes / 2,
+                true => self.page_bytes / 4,
                 false => self.page_bytes,
             }
-            .max(HALVED_LEAST.min(self.page_bytes));
+            .max(LEAST_PAGE);
         }
         if let Some(hashes) = &mut self.hashes {
             for i in 0..n {
