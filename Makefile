@@ -47,7 +47,12 @@ bench-commit: ## durable commits with the binary log, 1 to 64 connections, besid
 .PHONY: bench-hot
 bench-hot: ## hot rows at random places of a table larger than the cache, beside InnoDB and MyRocks
 	@scripts/setup.sh bench
-	@scripts/hot.sh
+	@scripts/hot.sh hot
+
+.PHONY: bench-cold
+bench-cold: ## look-ups of any row of a table 50 times as large as the cache, by key and through an index, beside InnoDB and MyRocks
+	@scripts/setup.sh bench
+	@scripts/hot.sh cold
 
 .PHONY: bench-replica
 bench-replica: ## a replica that applies updates of a table larger than its cache: InnoDB, Frond, Frond without reads

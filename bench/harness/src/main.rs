@@ -1,6 +1,6 @@
 //! `frond-demo`: benchmarks Frond and its rivals in one run and reports ratios.
 //!
-//! Purpose: `make demo` (iiBench), `make bench-oltp`, `make bench-commit`, `make bench-hot`, `make bench-scale` and
+//! Purpose: `make demo` (iiBench), `make bench-oltp`, `make bench-commit`, `make bench-hot`, `make bench-cold`, `make bench-scale` and
 //! `make bench-tpch`. Absolute numbers depend on the machine; ratios from one run on one machine are harder to
 //! misread.
 //!
@@ -58,6 +58,8 @@ enum Cmd {
     Commit(CommitArgs),
     /// Look-ups of hot rows that lie at random in a table larger than the cache
     Hot(OltpArgs),
+    /// Look-ups of any row of a table much larger than the cache, by key and through an index
+    Cold(ColdArgs),
     /// Many partitions, tables and connections; restarts after a kill
     Scale(ScaleArgs),
     /// The 22 queries of TPC-H, engines side by side in one server
@@ -150,6 +152,15 @@ struct CommitArgs {
     oltp: OltpArgs,
     /// Numbers of connections, comma-separated
     #[arg(long, default_value = "1,4,32,64", value_delimiter = ',')]
+    clients: Vec<u32>,
+}
+
+#[derive(Args)]
+struct ColdArgs {
+    #[command(flatten)]
+    oltp: OltpArgs,
+    /// Numbers of connections, comma-separated
+    #[arg(long, default_value = "1,16,64", value_delimiter = ',')]
     clients: Vec<u32>,
 }
 
@@ -266,6 +277,7 @@ fn run(cli: Cli) -> Result<bool, String> {
         Cmd::Oltp(a) => oltp::run(&a.options()?),
         Cmd::Commit(a) => commit::run(&a.oltp.options()?, &a.clients),
         Cmd::Hot(a) => hot::run(&a.options()?),
+        Cmd::Cold(a) => hot::run_cold(&a.oltp.options()?, &a.clients),
         Cmd::Tpch(a) => tpch::run(&a.oltp.options()?, &a.queries),
         Cmd::Scale(a) => scale::run(&scale::Options {
             programs: a.server.programs(),

@@ -9,7 +9,8 @@
 //!   and large runs are comparable.
 //! - HOT2. Nothing is measured while an engine still works on the rows that were loaded.
 //!
-//! Not here: the look-ups (`bench/oltp/hot.lua`). Tested below, and by hand.
+//! `cold.rs` has `frond-demo cold`, where every row is as likely as any other. Not here: the look-ups
+//! (`bench/oltp/hot.lua`). Tested below, and by hand.
 
 use std::fs;
 use std::process::{Command, Stdio};
@@ -24,6 +25,10 @@ use crate::server::Server;
 use crate::sysbench;
 use crate::table;
 use crate::units;
+
+mod cold;
+
+pub use cold::run as run_cold;
 
 /// Hot rows per hundred pages of 16 KiB that the cache holds; the last is 204 800 rows for a cache of 128 MiB.
 const SETS: [u64; 6] = [10, 40, 160, 640, 1250, 2500];
@@ -60,9 +65,10 @@ pub fn run(options: &Options) -> Result<bool, String> {
     let mut measured = Vec::new();
     for &engine in &engines {
         fill(options, &server, engine)?;
+        until_quiet(&server)?;
         let mut of_engine = Vec::new();
         for &hot in &sets {
-            let one = measure(options, &server, engine, hot)?;
+            let one = measure(options, &server, engine, &Set::hot(options, hot))?;
             println!(
                 "  {:<8} {:>11} hot rows: {:>8} look-ups/s, {:>5} us CPU, {:>7} bytes read each",
                 engine.label(),
@@ -78,12 +84,27 @@ pub fn run(options: &Options) -> Result<bool, String> {
             without_rows(options, &server)?;
         }
     }
-    let cells = cells(&engines, &sets, &measured);
+    let labels: Vec<&str> = engines.iter().map(|e| e.label()).collect();
+    let cells = cells("hot rows", &labels, &names(&sets), &measured);
     println!("\n{}", table::terminal(&cells));
     let file = options.out.join("hot.md");
     fs::write(&file, table::markdown(&cells)).map_err(|e| format!("{}: {e}", file.display()))?;
     println!("  the same as Markdown: {}", file.display());
     Ok(engines.len() == options.engines.len())
+}
+
+/// The rows that are looked up, and how.
+struct Set {
+    rows: u64,
+    /// The column that is asked for.
+    by: &'static str,
+    threads: u32,
+}
+
+impl Set {
+    fn hot(options: &Options, rows: u64) -> Set {
+        Set { rows, by: "id", threads: options.threads }
+    }
 }
 
 /// Sizes of the hot sets, in rows (HOT1); the last is the whole table.
@@ -94,6 +115,15 @@ fn sets(cache: u64, rows: u64) -> Vec<u64> {
     sets
 }
 
+fn names(sets: &[u64]) -> Vec<String> {
+    let last = sets.len() - 1;
+    let name = |(i, hot): (usize, &u64)| {
+        format!("{}{}", if i == last { "all " } else { "" }, units::grouped(*hot))
+    };
+    sets.iter().enumerate().map(name).collect()
+}
+
+/// Makes the table. In the order of `n` the rows lie at random.
 fn fill(options: &Options, server: &Server, engine: Engine) -> Result<(), String> {
     let database = oltp::database(engine);
     server.sql(&format!(
@@ -111,12 +141,12 @@ fn fill(options: &Options, server: &Server, engine: Engine) -> Result<(), String
         // Random bytes do not compress: a cached page must not hold more rows than its size says.
         server.sql(&format!(
             "USE {database}; INSERT INTO {database}.hot \
-             SELECT seq, seq % 1000, seq * 7919, CONCAT(UNHEX(SHA2(seq, 512)), UNHEX(SHA2(-seq, 512)), \
+             SELECT seq, seq % 1000, seq * 48271 % 2147483647, CONCAT(UNHEX(SHA2(seq, 512)), UNHEX(SHA2(-seq, 512)), \
              UNHEX(SHA2(seq + 0.5, 512)), UNHEX(MD5(seq))) FROM seq_{from}_to_{upto}"
         ))?;
         from = upto + 1;
     }
-    until_quiet(server)
+    Ok(())
 }
 
 /// Waits until the server is quiet (HOT2).
@@ -138,16 +168,16 @@ fn measure(
     options: &Options,
     server: &Server,
     engine: Engine,
-    hot: u64,
+    set: &Set,
 ) -> Result<Measured, String> {
     if interrupt::requested() {
         return Err(interrupt::MESSAGE.into());
     }
-    let warm = if hot == options.rows { WARM_LEAST } else { (hot * WARM_EACH).max(WARM_LEAST) };
-    let warm = (warm as f64 * options.scale.min(1.0)).ceil() as u64;
-    look_up(options, server, engine, hot, Some(warm), WARM_SECONDS as f64)?;
+    let each = if set.rows == options.rows { 0 } else { WARM_EACH };
+    let warm = (set.rows * each).max(WARM_LEAST) as f64 * options.scale.min(1.0);
+    look_up(options, server, engine, set, Some(warm.ceil() as u64), WARM_SECONDS as f64)?;
     let before = sample(server.pid())?;
-    let (done, rate) = look_up(options, server, engine, hot, None, SECONDS * options.scale)?;
+    let (done, rate) = look_up(options, server, engine, set, None, SECONDS * options.scale)?;
     Ok(of(before, sample(server.pid())?, done, rate))
 }
 
@@ -157,7 +187,7 @@ fn without_rows(options: &Options, server: &Server) -> Result<(), String> {
     for round in 0..4 {
         let on = round % 2 == 0;
         server.sql(&format!("SET GLOBAL frond_row_cache = {}", if on { "ON" } else { "OFF" }))?;
-        let one = measure(options, server, Engine::Frond, options.rows)?;
+        let one = measure(options, server, Engine::Frond, &Set::hot(options, options.rows))?;
         let sum = &mut sums[usize::from(on)];
         for (sum, figure) in sum.iter_mut().zip([one.rate, one.cpu_us, one.read]) {
             *sum += figure / 2.0;
@@ -186,7 +216,7 @@ fn look_up(
     options: &Options,
     server: &Server,
     engine: Engine,
-    hot: u64,
+    set: &Set,
     events: Option<u64>,
     seconds: f64,
 ) -> Result<(u64, f64), String> {
@@ -199,8 +229,9 @@ fn look_up(
         .args(["--mysql-user=root"])
         .arg(format!("--mysql-db={}", oltp::database(engine)))
         .arg(format!("--rows={}", options.rows))
-        .arg(format!("--hot={hot}"))
-        .arg(format!("--threads={}", options.threads))
+        .arg(format!("--hot={}", set.rows))
+        .arg(format!("--by={}", set.by))
+        .arg(format!("--threads={}", set.threads))
         .arg(format!("--events={}", events.unwrap_or(0)))
         .arg(format!("--time={}", seconds.ceil().max(1.0)))
         .args([format!("--rand-seed={}", if events.is_some() { 1 } else { 2 }), "run".into()])
@@ -209,15 +240,20 @@ fn look_up(
     sysbench::events(&text).ok_or_else(|| format!("sysbench's report is not understood:\n{text}"))
 }
 
-fn cells(engines: &[Engine], sets: &[u64], measured: &[Vec<Measured>]) -> Vec<Vec<String>> {
-    let mut header = vec!["hot rows".to_string()];
+/// A line for each name, with three figures of each engine.
+fn cells(
+    what: &str,
+    engines: &[&str],
+    names: &[String],
+    measured: &[Vec<Measured>],
+) -> Vec<Vec<String>> {
+    let mut header = vec![what.to_string()];
     for what in ["look-ups/s", "CPU us", "bytes read"] {
-        header.extend(engines.iter().map(|e| format!("{} {what}", e.label())));
+        header.extend(engines.iter().map(|e| format!("{e} {what}")));
     }
     let mut cells = vec![header];
-    for (i, hot) in sets.iter().enumerate() {
-        let all = if i + 1 == sets.len() { "all " } else { "" };
-        let mut row = vec![format!("{all}{}", units::grouped(*hot))];
+    for (i, name) in names.iter().enumerate() {
+        let mut row = vec![name.clone()];
         row.extend(measured.iter().map(|m| units::grouped(m[i].rate.round() as u64)));
         row.extend(measured.iter().map(|m| units::significant(m[i].cpu_us)));
         row.extend(measured.iter().map(|m| units::grouped(m[i].read.round() as u64)));
@@ -252,7 +288,7 @@ mod tests {
     #[test]
     fn the_table_has_a_line_for_each_set() {
         let one = Measured { rate: 1_000.4, cpu_us: 31.0, read: 15_900.0 };
-        let cells = cells(&[Engine::Frond], &[800, 2_000], &[vec![one, one]]);
+        let cells = cells("hot rows", &["Frond"], &names(&[800, 2_000]), &[vec![one, one]]);
         assert_eq!(cells.len(), 3);
         assert!(cells[2][0].starts_with("all "), "{cells:?}");
         assert!(cells.iter().all(|row| row.len() == 4));
