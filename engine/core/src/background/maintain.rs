@@ -16,7 +16,10 @@ impl Engine {
         let core = self.core();
         core.may_write()?;
         let _room = core.shared.wal.reserve(64, Claim::Ordinary)?;
+        let def = core.names.read().by_id(table.id()).cloned();
         let _ordered = core.commit.lock();
+        // At a restart the transaction's record would come in between.
+        def.map_or(Ok(()), |def| core.check_has_no_prepared(def.id, &def.name))?;
         let set = CounterRecord { auto_increment: next.max(1), ..table.counter_record(0) };
         let mut payload = Vec::new();
         put_counters(&mut payload, &[set]);

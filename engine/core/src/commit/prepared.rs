@@ -494,9 +494,14 @@ impl Core {
     /// Fails when a prepared transaction has changes in the table of that name, whose definition is about to change.
     pub(crate) fn check_not_prepared(&self, table: &str) -> Result<()> {
         let Some(def) = self.names.read().get(table).cloned() else { return Ok(()) };
-        match self.prepared.of_table(def.id, false) {
+        self.check_has_no_prepared(def.id, table)
+    }
+
+    /// As [`Core::check_not_prepared`], for a table and its name.
+    pub(crate) fn check_has_no_prepared(&self, id: TableId, name: &str) -> Result<()> {
+        match self.prepared.of_table(id, false) {
             None => Ok(()),
-            Some(xid) => Err(has_changes(&xid, table)),
+            Some(xid) => Err(has_changes(&xid, name)),
         }
     }
 

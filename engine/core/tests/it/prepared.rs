@@ -387,6 +387,7 @@ fn definitions_of_tables_with_prepared_changes_stay() {
         refused(engine.rename_table("t", "x"));
         refused(engine.truncate_table("t").map(drop));
         refused(engine.set_schema("t", Vec::new(), Vec::new()));
+        refused(engine.set_auto_increment(&engine.open_table("t").unwrap(), 9));
         engine.rename_table("free", "kept").unwrap();
         engine.rename_table("kept", "free").unwrap();
         if restart {
