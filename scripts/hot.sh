@@ -8,7 +8,7 @@
 # primary key and through an index, by the number of connections.
 #
 #   make bench-hot
-#   ROWS=10M CACHE=128M make bench-hot           the full size, an hour
+#   ROWS=10M CACHE=128M make bench-hot           the full size, 20 minutes
 #   ROWS=20k CACHE=16M SCALE=0.1 make bench-hot  a smoke run
 #   make bench-cold
 #   ROWS=10M CACHE=44M make bench-cold           the full size
