@@ -1,7 +1,7 @@
 //! The row cache: results of looking up single keys in the runs of trees. It is divided into
 //! shards.
 //!
-//! A page cache keeps a page of 16 KiB for each hot row when hot rows lie at random. The row cache keeps
+//! A page cache keeps a whole page for each hot row when hot rows lie at random. The row cache keeps
 //! the row. Readers search it after the write buffers and before the runs. It knows puts, deletions and
 //! keys that are not there.
 //!

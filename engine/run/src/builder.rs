@@ -2,8 +2,8 @@
 //!
 //! A page is closed when its entries reach the format's page size; an entry larger than that shares
 //! its page only with the entries before it if the page is still below the size, so a page never
-//! holds two oversized entries. Where the page before hardly got smaller by encoding and compression, a quarter is enough:
-//! a look-up that finds nothing in memory reads one page, and larger pages help only compression. The tail follows the last page; the whole is padded to 4096 bytes.
+//! holds two oversized entries. Pages of entries that hardly compress are smaller (`page_size.rs`). The tail follows the last
+//! page; the whole is padded to 4096 bytes.
 
 use frond_base::{checksum64_seeded, EntryKind, EntryRef, Result, Seq};
 
@@ -12,12 +12,10 @@ use crate::filter;
 use crate::format::{Compression, RunFormat, RunIdentity, MAX_KEY, MAX_PAGE_BYTES, MAX_VALUE};
 use crate::index::{self, FenceWriter, RunIndex, TAIL};
 use crate::meta::{RunMeta, TailExtent};
+use crate::page_size::{Closed, PageSize};
 
 /// Runs are whole multiples of this, as the extents that hold them are.
 const PADDING: usize = 4096;
-
-/// Pages that do not compress are not made smaller than this: each needs a fence, and has its cost when a scan goes on to it.
-const LEAST_PAGE: usize = 4 << 10;
 
 /// A finished run.
 pub struct BuiltRun {
@@ -36,9 +34,7 @@ impl BuiltRun {
 
 /// A run under construction.
 pub struct RunBuilder {
-    page_bytes: usize,
-    /// The open page is closed when it has so many bytes of entries.
-    close_at: usize,
+    page_size: PageSize,
     compression: Compression,
     id: RunIdentity,
     pending: Pending,
@@ -70,8 +66,7 @@ impl RunBuilder {
         let page_bytes = format.page_bytes as usize;
         assert!((4096..=MAX_PAGE_BYTES).contains(&page_bytes), "page size {page_bytes}");
         RunBuilder {
-            page_bytes,
-            close_at: page_bytes,
+            page_size: PageSize::new(page_bytes),
             compression: format.compression,
             id,
             pending: Pending::new(format.key_shape),
@@ -133,7 +128,7 @@ impl RunBuilder {
             self.max_seq = seq;
         }
         self.tombstones += u64::from(kind == EntryKind::Delete);
-        if self.pending.logical >= self.close_at {
+        if self.pending.logical >= self.page_size.bytes() {
             self.close_page();
         }
     }
@@ -167,6 +162,7 @@ impl RunBuilder {
         self.bytes.capacity()
             + self.pending.memory_bytes()
             + self.encoder.memory_bytes()
+            + self.page_size.memory_bytes()
             + self.hashes.as_ref().map_or(0, |h| 8 * h.capacity())
     }
 
@@ -203,13 +199,9 @@ impl RunBuilder {
         };
         let stored = self.bytes.len() - start;
         self.fences.add(fence, stored, continued);
-        if is_tried {
-            self.close_at = match stored * 8 > self.pending.logical * 7 {
-                true => self.page_bytes / 4,
-                false => self.page_bytes,
-            }
-            .max(LEAST_PAGE);
-        }
+        let (logical, key) = (self.pending.logical, self.scratch.len());
+        let page = Closed { logical, stored, is_tried, key };
+        self.page_size.closed(&page, &mut self.encoder, self.compression);
         if let Some(hashes) = &mut self.hashes {
             for i in 0..n {
                 self.pending.key_into(i, &mut self.scratch);

@@ -238,46 +238,43 @@ impl PageEncoder {
         is_tried
     }
 
+    /// The last page before it was compressed.
+    pub(crate) fn payload(&self) -> &[u8] {
+        &self.payload
+    }
+
+    /// What `bytes` take when compressed; their length where that saves less than a sixteenth.
+    pub(crate) fn packed_bytes(&mut self, bytes: &[u8], compression: Compression) -> usize {
+        pack(bytes, compression, &mut self.packed, &mut self.zstd).unwrap_or(bytes.len())
+    }
+
+    /// The next page is compressed, whatever the last ones were.
+    pub(crate) fn try_again(&mut self) {
+        (self.poor, self.untried) = (0, 0);
+    }
+
     /// Compresses the payload into `packed` where that saves a sixteenth at least; returns how, and the length.
     fn compress(&mut self, compression: Compression) -> (u8, usize) {
-        let worth = self.payload.len() - self.payload.len() / 16;
         let plain = (CODEC_NONE, self.payload.len());
-        match compression {
-            Compression::None => plain,
-            Compression::Lz4 if self.untried > 0 => {
-                self.untried -= 1;
-                plain
+        if self.untried > 0 {
+            self.untried -= 1;
+            return plain;
+        }
+        let packed = pack(&self.payload, compression, &mut self.packed, &mut self.zstd);
+        if compression == Compression::Lz4 {
+            self.poor = match packed.is_none_or(|n| n > self.payload.len() - self.payload.len() / 8)
+            {
+                true => self.poor.saturating_add(1),
+                false => 0,
+            };
+            if self.poor >= POOR {
+                self.untried = UNTRIED;
             }
-            Compression::Lz4 => {
-                let most = lz4_flex::block::get_maximum_output_size(self.payload.len());
-                if self.packed.len() < most {
-                    self.packed.resize(most, 0);
-                }
-                let packed = lz4_flex::block::compress_into(&self.payload, &mut self.packed);
-                let n = packed.unwrap_or(usize::MAX);
-                self.poor = match n > self.payload.len() - self.payload.len() / 8 {
-                    true => self.poor.saturating_add(1),
-                    false => 0,
-                };
-                if self.poor >= POOR {
-                    self.untried = UNTRIED;
-                }
-                if n < worth {
-                    (CODEC_LZ4, n)
-                } else {
-                    plain
-                }
-            }
-            Compression::Zstd(_) => {
-                let Some(context) = self.zstd.as_mut() else { return plain };
-                if self.packed.len() < worth {
-                    self.packed.resize(worth, 0);
-                }
-                match context.compress_to_buffer(&self.payload, &mut self.packed[..worth]) {
-                    Ok(n) if n < worth => (CODEC_ZSTD, n),
-                    _ => plain,
-                }
-            }
+        }
+        match (packed, compression) {
+            (None, _) | (_, Compression::None) => plain,
+            (Some(n), Compression::Lz4) => (CODEC_LZ4, n),
+            (Some(n), Compression::Zstd(_)) => (CODEC_ZSTD, n),
         }
     }
 
@@ -407,4 +404,27 @@ fn fill(to: &mut [u64], from: impl Iterator<Item = u64>) {
     for (to, from) in to.iter_mut().zip(from) {
         *to = from;
     }
+}
+
+/// Compresses `bytes` to the beginning of `packed`; returns the length if that saves a sixteenth at least.
+fn pack(
+    bytes: &[u8],
+    compression: Compression,
+    packed: &mut Vec<u8>,
+    zstd: &mut Option<zstd::bulk::Compressor<'static>>,
+) -> Option<usize> {
+    let worth = bytes.len() - bytes.len() / 16;
+    let room = match compression {
+        Compression::None => return None,
+        Compression::Lz4 => lz4_flex::block::get_maximum_output_size(bytes.len()),
+        Compression::Zstd(_) => worth,
+    };
+    if packed.len() < room {
+        packed.resize(room, 0);
+    }
+    let n = match compression {
+        Compression::Lz4 => lz4_flex::block::compress_into(bytes, packed).ok(),
+        _ => zstd.as_mut()?.compress_to_buffer(bytes, &mut packed[..room]).ok(),
+    };
+    n.filter(|n| *n < worth)
 }

@@ -79,7 +79,7 @@ impl KeyShape {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RunFormat {
     /// Entry bytes (key + value) per page before encoding and compression, 4096 to 65536. An entry
-    /// larger than that gets a page of its own. Pages of entries that hardly compress have a quarter of it, at least 4096.
+    /// larger than that gets a page of its own. Pages of entries that hardly compress are smaller (`page_size.rs`).
     pub page_bytes: u32,
     pub compression: Compression,
     pub key_shape: KeyShape,

@@ -37,6 +37,7 @@ mod layout;
 mod merge;
 mod meta;
 mod page;
+mod page_size;
 mod reduce;
 mod scan;
 mod source;

@@ -5,5 +5,6 @@ mod data;
 mod hostile;
 mod long_keys;
 mod merging;
+mod page_sizes;
 mod round_trip;
 mod searching;

@@ -131,31 +131,6 @@ fn oversized_values_get_pages_of_their_own() {
 }
 
 #[test]
-fn pages_of_entries_that_do_not_compress_have_a_quarter_of_the_bytes_but_not_less_than_four_thousand(
-) {
-    let key_shape = KeyShape::fixed(&[8]);
-    let mut rng = TestRng::new(4);
-    let put = |i: u64, value: Vec<u8>| OwnedEntry::put(i.to_be_bytes(), i, value);
-    let noise: Vec<OwnedEntry> = (0..8000).map(|i| put(i, rng.bytes(92))).collect();
-    let text: Vec<OwnedEntry> = (0..8000).map(|i| put(i, vec![b'x'; 92])).collect();
-    let page_of = |page_bytes: u32, entries: &[OwnedEntry]| {
-        let format =
-            RunFormat { page_bytes, compression: Compression::Lz4, key_shape, filter: false };
-        100 * entries.len() as u32 / build_run(&format, id(1), entries).meta.pages
-    };
-    for (page_bytes, of_noise) in [(65536, 16384), (16384, 4096), (8192, 4096), (4096, 4096)] {
-        let (noise, text) = (page_of(page_bytes, &noise), page_of(page_bytes, &text));
-        assert!((of_noise * 9 / 10..of_noise * 11 / 10).contains(&noise), "{noise}");
-        assert!((page_bytes * 9 / 10..page_bytes * 11 / 10).contains(&text), "{text}");
-    }
-    // One stretch of a run may be noise and the next one text.
-    let mut mixed = noise[..4000].to_vec();
-    mixed.extend_from_slice(&text[4000..]);
-    // 4000 entries in pages of 4100 and 4000 of 16 400 bytes.
-    assert!((6000..7200).contains(&page_of(16384, &mixed)), "{}", page_of(16384, &mixed));
-}
-
-#[test]
 fn versions_of_a_key_that_span_pages_are_found_from_the_newest() {
     let key_shape = KeyShape::fixed(&[4]);
     let format =
@@ -178,31 +153,4 @@ fn builders_refuse_entries_out_of_order() {
     let format =
         RunFormat { page_bytes: 4096, compression: Compression::None, key_shape, filter: false };
     build_run(&format, id(1), &entries);
-}
-
-#[test]
-fn lz4_is_left_out_only_where_pages_in_a_row_hardly_compress() {
-    let mut rng = TestRng::new(9);
-    let key_shape = KeyShape::fixed(&[8]);
-    let format =
-        |compression| RunFormat { page_bytes: 4096, compression, key_shape, filter: false };
-    // About 64 entries a page; `random` says which hundreds of them do not compress.
-    let mut bytes_of = |random: &dyn Fn(u64) -> bool| {
-        let value = |i: u64, rng: &mut TestRng| match random(i / 100) {
-            true => rng.bytes(56),
-            false => vec![b'a'; 56],
-        };
-        let entries: Vec<OwnedEntry> = (0u64..20_000)
-            .map(|i| OwnedEntry::put(i.to_be_bytes(), 0, value(i, &mut rng)))
-            .collect();
-        let bytes = |compression| build_run(&format(compression), id(1), &entries).bytes.len();
-        (bytes(Compression::Lz4), bytes(Compression::None))
-    };
-    let (all, plain) = bytes_of(&|_| true);
-    assert!(all.abs_diff(plain) <= plain / 50, "{all} {plain}");
-    let (ninth, plain) = bytes_of(&|hundred| hundred % 9 == 0);
-    assert!(ninth < plain / 4, "{ninth} {plain}");
-    // It comes back when pages compress again.
-    let (half, plain) = bytes_of(&|hundred| hundred < 100);
-    assert!(half < plain * 6 / 10, "{half} {plain}");
 }
