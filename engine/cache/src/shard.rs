@@ -6,6 +6,10 @@
 //! page one more round per use (at most 3). One-time reads thus pass through the small queue only.
 //! LRU was rejected: it moves a page on every hit and a scan empties it.
 //!
+//! Look-ups in the order of the keys, as of a join, read a page many times in a row and then never again. So uses of a page
+//! that has just entered count nothing until [`FRESH`] of the pages that the small queue has at its tenth came after it (the
+//! *correlated reference period* of LRU-K: O'Neil and others, SIGMOD 1993).
+//!
 //! How an access counts: a point read counts one use, and so does the first page of a range, since a look-up by a prefix
 //! is such a range. A scan's first read of another page counts nothing, later ones count up to one use, which is not
 //! enough to reach main; scans neither read nor fill the ghost. A merge's read counts nothing and admits nothing. Pages
@@ -41,6 +45,8 @@ const PROMOTE: u8 = 2;
 const MAX_USES: u8 = 3;
 const SMALL: usize = 0;
 const MAIN: usize = 1;
+/// One page in so many of the shard's is fresh: a quarter of the tenth.
+const FRESH: usize = 40;
 /// Ghost slots to begin with; grows with the number of entries.
 const GHOST_MIN: usize = 64;
 
@@ -53,6 +59,8 @@ struct Entry<V> {
     charge: usize,
     prev: u32,
     next: u32,
+    /// How many pages had entered the shard before it; the count starts again at 2^32.
+    born: u32,
     queue: u8,
     uses: u8,
     /// A scan has read or admitted it.
@@ -134,6 +142,25 @@ impl<V: CacheWeight> Shard<V> {
         self.map.find(in_shard(hash), |at| self.entries[*at as usize].key == *key).copied()
     }
 
+    /// Counts a use (see the module).
+    #[inline]
+    fn touch(&mut self, at: u32, access: Access) {
+        let fresh = self.map.len() / FRESH;
+        let entered = self.inserted as u32;
+        let entry = &mut self.entries[at as usize];
+        match access {
+            Access::Point | Access::Seek => {
+                let counts = entered.wrapping_sub(entry.born) as usize > fresh;
+                entry.uses = (entry.uses + u8::from(counts)).min(MAX_USES);
+                entry.scan_only = false;
+            }
+            // A second scan counts one use at most.
+            Access::Scan if entry.scanned => entry.uses = entry.uses.max(1),
+            Access::Scan => entry.scanned = true,
+            Access::Merge | Access::Verify => {}
+        }
+    }
+
     #[inline]
     pub fn get(&mut self, key: &PageKey, hash: u64, access: Access) -> Option<Arc<V>> {
         let Some(at) = self.find(key, hash) else {
@@ -141,9 +168,8 @@ impl<V: CacheWeight> Shard<V> {
             return None;
         };
         self.hits += 1;
-        let entry = &mut self.entries[at as usize];
-        entry.touch(access);
-        entry.value.clone()
+        self.touch(at, access);
+        self.entries[at as usize].value.clone()
     }
 
     /// Offers a page; returns what was evicted for it, to be dropped outside the mutex.
@@ -155,9 +181,8 @@ impl<V: CacheWeight> Shard<V> {
         access: Access,
     ) -> (Outcome<V>, Vec<Arc<V>>) {
         if let Some(at) = self.find(&key, hash) {
-            let entry = &mut self.entries[at as usize];
-            entry.touch(access);
-            if let Some(resident) = &entry.value {
+            self.touch(at, access);
+            if let Some(resident) = &self.entries[at as usize].value {
                 return (Outcome::Present(Arc::clone(resident)), Vec::new());
             }
         }
@@ -211,6 +236,7 @@ impl<V: CacheWeight> Shard<V> {
             charge,
             prev: NIL,
             next: NIL,
+            born: self.inserted as u32,
             queue: 0,
             uses: 0,
             scanned: scan,
@@ -410,22 +436,6 @@ impl<V: CacheWeight> Shard<V> {
         match next {
             NIL => self.queues[queue].tail = prev,
             next => self.entries[next as usize].prev = prev,
-        }
-    }
-}
-
-impl<V> Entry<V> {
-    #[inline]
-    fn touch(&mut self, access: Access) {
-        match access {
-            Access::Point | Access::Seek => {
-                self.uses = (self.uses + 1).min(MAX_USES);
-                self.scan_only = false;
-            }
-            // A second scan counts one use at most (see the module).
-            Access::Scan if self.scanned => self.uses = self.uses.max(1),
-            Access::Scan => self.scanned = true,
-            Access::Merge | Access::Verify => {}
         }
     }
 }

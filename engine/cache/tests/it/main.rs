@@ -128,6 +128,26 @@ fn a_scan_does_not_displace_the_hot_set() {
     assert_eq!(merge, alone);
 }
 
+/// A join that looks rows up in the order of their table reads each page some times in a row, and then never again.
+#[test]
+fn look_ups_in_order_do_not_displace_the_hot_set() {
+    for access in [Access::Point, Access::Seek] {
+        let cache = PageCache::new(16 * MIB, 4);
+        let mut rng = Rng(7);
+        for _ in 0..40_000 {
+            read(&cache, key(1, 1, rng.below(600) as u32), Access::Point);
+        }
+        for page in 0..20_000 {
+            for _ in 0..30 {
+                read(&cache, key(2, 9, page), access);
+            }
+        }
+        let hot = |page: &u32| cache.get(&key(1, 1, *page), Access::Merge).is_some();
+        let left = (0..600).filter(hot).count();
+        assert!(left > 540, "{left} of 600");
+    }
+}
+
 #[test]
 fn blocks_are_listed_with_all_their_pages_and_bytes() {
     let cache = PageCache::new(64 * MIB, 2);
