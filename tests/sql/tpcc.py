@@ -1,6 +1,6 @@
 """TPC-C with sysbench-tpcc: Frond beside InnoDB, then a replica that is killed while it applies it.
 
-    tpcc.py --scripts DIR [--warehouses N] [--threads N] [--seconds N] [--kills N]
+    tpcc.py --scripts DIR [--warehouses N] [--cache BYTES] [--threads N] [--seconds N] [--kills N]
 
 DIR has Percona-Lab's sysbench-tpcc; its tables have foreign keys. Three parts:
 
@@ -101,10 +101,10 @@ class WriteOnly(Load):
         pass
 
 
-def options(number: int, port: int) -> list[str]:
+def options(number: int, port: int, cache: str = "256M") -> list[str]:
     return ["--skip-networking=0", "--bind-address=127.0.0.1", f"--port={port}", f"--server-id={number}", "--log-bin=bin",
             "--binlog-format=ROW", "--innodb-flush-log-at-trx-commit=1", "--loose-frond-flush-log-at-commit=1",
-            "--innodb-buffer-pool-size=256M", "--loose-frond-cache-size=256M", "--innodb-log-file-size=1G"]
+            f"--innodb-buffer-pool-size={cache}", f"--loose-frond-cache-size={cache}", "--innodb-log-file-size=1G"]
 
 
 def cpu_seconds(server: Server) -> float:
@@ -118,7 +118,7 @@ def speed(arguments: argparse.Namespace) -> None:
             (f"{engine()}, as InnoDB", engine(), ["--loose-frond-snapshot-isolation=OFF"]))
     figures: dict[str, list[tuple[float, float]]] = {}
     for name, tested, settings in runs * 2:
-        with Server("tpcc", [*options(1, free_port()), *settings]) as server:
+        with Server("tpcc", [*options(1, free_port(), arguments.cache), *settings]) as server:
             load = Load(server, arguments.scripts, tested, arguments.warehouses)
             load.prepare()
             before = cpu_seconds(server)
@@ -178,6 +178,7 @@ def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--scripts", type=Path, required=True)
     parser.add_argument("--warehouses", type=int, default=2)
+    parser.add_argument("--cache", default="256M", help="of each engine, for the comparison of speed")
     parser.add_argument("--threads", type=int, default=4)
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--kills", type=int, default=20)
