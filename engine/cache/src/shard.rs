@@ -8,7 +8,8 @@
 //!
 //! Look-ups in the order of the keys, as of a join, read a page many times in a row and then never again. So uses of a page
 //! that has just entered count nothing until [`FRESH`] of the pages that the small queue has at its tenth came after it (the
-//! *correlated reference period* of LRU-K: O'Neil and others, SIGMOD 1993).
+//! *correlated reference period* of LRU-K: O'Neil and others, SIGMOD 1993), or four times as many hits as the shard has pages:
+//! without misses nothing enters.
 //!
 //! How an access counts: a point read counts one use, and so does the first page of a range, since a look-up by a prefix
 //! is such a range. A scan's first read of another page counts nothing, later ones count up to one use, which is not
@@ -46,7 +47,9 @@ const MAX_USES: u8 = 3;
 const SMALL: usize = 0;
 const MAIN: usize = 1;
 /// One page in so many of the shard's is fresh: a quarter of the tenth.
-const FRESH: usize = 40;
+const FRESH: u32 = 40;
+/// Hits for each page of the shard that end the time of a fresh page, too.
+const FRESH_HITS: u32 = 4;
 /// Ghost slots to begin with; grows with the number of entries.
 const GHOST_MIN: usize = 64;
 
@@ -59,7 +62,7 @@ struct Entry<V> {
     charge: usize,
     prev: u32,
     next: u32,
-    /// How many pages had entered the shard before it; the count starts again at 2^32.
+    /// The shard's clock when it entered.
     born: u32,
     queue: u8,
     uses: u8,
@@ -142,15 +145,21 @@ impl<V: CacheWeight> Shard<V> {
         self.map.find(in_shard(hash), |at| self.entries[*at as usize].key == *key).copied()
     }
 
+    /// Goes on with hits, and with each page that enters by as much as its share of [`FRESH`] is worth; starts again at 2^32.
+    #[inline]
+    fn clock(&self) -> u32 {
+        (self.hits as u32).wrapping_add((self.inserted as u32).wrapping_mul(FRESH * FRESH_HITS))
+    }
+
     /// Counts a use (see the module).
     #[inline]
     fn touch(&mut self, at: u32, access: Access) {
-        let fresh = self.map.len() / FRESH;
-        let entered = self.inserted as u32;
+        let fresh = FRESH_HITS.saturating_mul(self.map.len() as u32);
+        let now = self.clock();
         let entry = &mut self.entries[at as usize];
         match access {
             Access::Point | Access::Seek => {
-                let counts = entered.wrapping_sub(entry.born) as usize > fresh;
+                let counts = now.wrapping_sub(entry.born) > fresh;
                 entry.uses = (entry.uses + u8::from(counts)).min(MAX_USES);
                 entry.scan_only = false;
             }
@@ -236,7 +245,7 @@ impl<V: CacheWeight> Shard<V> {
             charge,
             prev: NIL,
             next: NIL,
-            born: self.inserted as u32,
+            born: self.clock(),
             queue: 0,
             uses: 0,
             scanned: scan,

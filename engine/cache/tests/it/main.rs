@@ -148,6 +148,25 @@ fn look_ups_in_order_do_not_displace_the_hot_set() {
     }
 }
 
+/// A small hot set is read for a while, all of it cached, and then a scan of all else begins.
+#[test]
+fn hot_pages_count_though_nothing_is_missed() {
+    let cache = PageCache::new(64 * MIB, 4);
+    let mut rng = Rng(9);
+    for page in 0..8_000 {
+        read(&cache, key(1, 1, page), Access::Point);
+    }
+    for _ in 0..40_000 {
+        read(&cache, key(1, 2, rng.below(40) as u32), Access::Point);
+    }
+    for page in 0..12_000 {
+        read(&cache, key(2, 9, page), Access::Scan);
+    }
+    let hot = |page: &u32| cache.get(&key(1, 2, *page), Access::Merge).is_some();
+    let left = (0..40).filter(hot).count();
+    assert!(left >= 38, "{left} of 40");
+}
+
 #[test]
 fn blocks_are_listed_with_all_their_pages_and_bytes() {
     let cache = PageCache::new(64 * MIB, 2);
