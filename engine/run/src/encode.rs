@@ -248,9 +248,9 @@ impl PageEncoder {
         pack(bytes, compression, &mut self.packed, &mut self.zstd).unwrap_or(bytes.len())
     }
 
-    /// The next page is compressed, whatever the last ones were.
+    /// The next page's compression is tried, whatever the last ones were.
     pub(crate) fn try_again(&mut self) {
-        (self.poor, self.untried) = (0, 0);
+        self.untried = 0;
     }
 
     /// Compresses the payload into `packed` where that saves a sixteenth at least; returns how, and the length.

@@ -5,7 +5,7 @@
 //!
 //! Rows may be alike that do not lie in one small page. So small pages in a row are now and then compressed together, as
 //! a sample that is not stored, and pages are large again if that helps. The first sample begins with the first small page;
-//! behind each that does not compress more pages are left out, up to [`MOST_SKIPPED`].
+//! behind each that did not help more pages are left out, up to [`MOST_SKIPPED`].
 //!
 //! Tested by `tests/it/page_sizes.rs`.
 
@@ -64,14 +64,25 @@ impl PageSize {
         let is_poor = page.stored * 8 > page.logical * 7;
         match self.now < self.most {
             false if page.is_tried && is_poor => {
-                let least = LEAST.max(FENCES * (FENCE_BYTES + page.key));
-                self.now = (self.most / 4).max(least).min(self.most);
-                (self.skip, self.skipped) = (0, 0);
+                self.now = self.small(page.key);
+                self.skip = self.skipped;
             }
+            false if page.is_tried => self.skipped = 0,
             true if page.is_tried && !is_poor => self.grow(encoder),
-            true if compression != Compression::None => self.look(page, encoder, compression),
-            _ => {}
+            true => {
+                self.now = self.small(page.key);
+                if compression != Compression::None {
+                    self.look(page, encoder, compression);
+                }
+            }
+            false => {}
         }
+    }
+
+    /// The size of small pages, by the length of a first key.
+    fn small(&self, key: usize) -> usize {
+        let least = LEAST.max(FENCES * (FENCE_BYTES + key));
+        (self.most / 4).max(least).min(self.most)
     }
 
     /// Adds a small page to the sample, and compresses that when it is large enough.
@@ -90,12 +101,13 @@ impl PageSize {
             return;
         }
         let packed = encoder.packed_bytes(&self.sample, compression);
-        if packed * 8 <= self.sampled * 7 {
-            return self.grow(encoder);
-        }
+        // Counts as one that did not help until a large page shows that it did.
         self.skipped = (2 * self.skipped + 4).min(MOST_SKIPPED);
         self.skip = self.skipped;
-        self.forget();
+        match packed * 8 <= self.sampled * 7 {
+            true => self.grow(encoder),
+            false => self.forget(),
+        }
     }
 
     fn grow(&mut self, encoder: &mut PageEncoder) {

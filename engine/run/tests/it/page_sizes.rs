@@ -53,6 +53,44 @@ fn a_run_that_meets_noise_is_compressed_behind_it() {
     }
 }
 
+/// Samples of small pages hold two rows that are alike, a large page none.
+#[test]
+fn samples_that_mislead_are_taken_less_often() {
+    let mut rng = TestRng::new(4);
+    let like: Vec<Vec<u8>> = (0..5).map(|_| rng.bytes(3900)).collect();
+    let value = |i: u64, rng: &mut TestRng| match i < 5 {
+        true => rng.bytes(3900),
+        false => like[(i % 5) as usize].clone(),
+    };
+    let entries: Vec<OwnedEntry> =
+        (0..3000u64).map(|i| OwnedEntry::put(i.to_be_bytes(), i, value(i, &mut rng))).collect();
+    let key_shape = KeyShape::fixed(&[8]);
+    for compression in BOTH {
+        let format = RunFormat { page_bytes: 16384, compression, key_shape, filter: false };
+        let meta = build_run(&format, id(1), &entries).meta;
+        let each = meta.logical_bytes / u64::from(meta.pages);
+        assert!(each < 9000, "{each}");
+    }
+}
+
+/// A key that made pages small says nothing of later ones.
+#[test]
+fn fences_of_long_keys_behind_short_ones_take_little() {
+    let mut rng = TestRng::new(4);
+    let mut keys: Vec<Vec<u8>> =
+        (0..6000).map(|i| rng.bytes(if i < 400 { 9 } else { 200 })).collect();
+    keys.iter_mut().for_each(|k| k[0] = u8::from(k.len() > 9));
+    keys.sort_unstable();
+    let entries: Vec<OwnedEntry> =
+        keys.into_iter().enumerate().map(|(i, k)| OwnedEntry::put(k, i as u64, [])).collect();
+    let key_shape = KeyShape::variable();
+    let compression = Compression::Lz4;
+    let format = RunFormat { page_bytes: 16384, compression, key_shape, filter: false };
+    let meta = build_run(&format, id(1), &entries).meta;
+    let each = meta.logical_bytes / u64::from(meta.pages);
+    assert!(each > 13_000, "{each}");
+}
+
 #[test]
 fn large_values_between_texts_leave_the_texts_compressed() {
     let mut rng = TestRng::new(4);
