@@ -1,6 +1,6 @@
 //! Which fences and filters of runs stay in memory.
 //!
-//! They are as large as two of a thousand bytes of their run, with small pages and long keys as sixteen, and a filter adds some
+//! They are as large as two of a thousand bytes of their run, with small pages and long keys as sixteen (more for keys above 230 bytes), and a filter adds some
 //! twelve. So a table can be so much larger than memory that even these do not fit. They stay with their run's handle, where a read finds them without a search; the
 //! queue here has a weak reference to each such handle. When all of them take more than their limit, a hand goes round in the
 //! queue (the CLOCK algorithm: Corbato, 1968) and takes away what was not used since its last round. What is loaded while there

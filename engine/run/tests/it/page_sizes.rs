@@ -109,7 +109,7 @@ fn large_values_between_texts_leave_the_texts_compressed() {
     }
 }
 
-/// Pages of long keys are not so small that their fences take more than a sixtieth of them.
+/// Pages of long keys are not so small that their fences take more than a sixtieth of them, as far as the format's size allows.
 #[test]
 fn fences_of_long_keys_take_little() {
     let mut rng = TestRng::new(4);
