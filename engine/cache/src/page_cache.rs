@@ -23,6 +23,11 @@ use crate::shard::{Outcome, Shard};
 use crate::stats::{CacheStats, Held};
 use crate::CacheWeight;
 
+/// Shards of a large cache: enough that threads on a large machine seldom wait for each other.
+const SHARDS_MAX: usize = 64;
+/// A shard should have as many bytes: some hundred pages. With twenty, chance gives one shard half as many hot pages again as
+/// another, and the small queue holds one or two.
+const SHARD_BYTES: usize = 4 << 20;
 /// Pages that are looked at in one go by [`PageCache::blocks`].
 const PIECE: usize = 512;
 
@@ -41,6 +46,11 @@ impl<V: CacheWeight> PageCache<V> {
     /// The same, charging what it holds to [`Part::PageCache`] of `budget`.
     pub fn with_budget(limit: usize, shards: usize, budget: Arc<Budget>) -> Self {
         Self::build(limit, shards, Some(budget))
+    }
+
+    /// How many shards a cache of `limit` bytes should have. They stay as many when its limit changes.
+    pub fn shards_for(limit: usize) -> usize {
+        (limit / SHARD_BYTES).clamp(1, SHARDS_MAX)
     }
 
     fn build(limit: usize, shards: usize, budget: Option<Arc<Budget>>) -> Self {

@@ -7,9 +7,9 @@
 //! LRU was rejected: it moves a page on every hit and a scan empties it.
 //!
 //! Look-ups in the order of the keys, as of a join, read a page many times in a row and then never again. So uses of a page
-//! that has just entered count nothing until [`FRESH`] of the pages that the small queue has at its tenth came after it (the
-//! *correlated reference period* of LRU-K: O'Neil and others, SIGMOD 1993), or four times as many hits as the shard has pages:
-//! without misses nothing enters.
+//! that has just entered count nothing until a [`FRESH`]th of the shard's bytes came after it (the *correlated reference
+//! period* of LRU-K: O'Neil and others, SIGMOD 1993), or [`FRESH_HITS`] hits for each page of the shard: without misses
+//! nothing enters.
 //!
 //! How an access counts: a point read counts one use, and so does the first page of a range, since a look-up by a prefix
 //! is such a range. A scan's first read of another page counts nothing, later ones count up to one use, which is not
@@ -46,10 +46,10 @@ const PROMOTE: u8 = 2;
 const MAX_USES: u8 = 3;
 const SMALL: usize = 0;
 const MAIN: usize = 1;
-/// One page in so many of the shard's is fresh: a quarter of the tenth.
-const FRESH: u32 = 40;
+/// One byte in so many of the shard's is of a fresh page: a quarter of the tenth.
+const FRESH: usize = 40;
 /// Hits for each page of the shard that end the time of a fresh page, too.
-const FRESH_HITS: u32 = 4;
+const FRESH_HITS: usize = 4;
 /// Ghost slots to begin with; grows with the number of entries.
 const GHOST_MIN: usize = 64;
 
@@ -63,7 +63,7 @@ struct Entry<V> {
     prev: u32,
     next: u32,
     /// The shard's clock when it entered.
-    born: u32,
+    born: u64,
     queue: u8,
     uses: u8,
     /// A scan has read or admitted it.
@@ -105,6 +105,10 @@ pub struct Shard<V> {
     shadow: Vec<u16>,
     limit: usize,
     bytes: usize,
+    /// Bytes that have entered, and [`Self::hit_bytes`] for each hit.
+    clock: u64,
+    /// What a hit is worth: so many of them as [`FRESH_HITS`] says end the time of a fresh page.
+    hit_bytes: u64,
     hits: u64,
     misses: u64,
     inserted: u64,
@@ -130,6 +134,8 @@ impl<V: CacheWeight> Shard<V> {
             shadow: vec![0; GHOST_MIN],
             limit,
             bytes: 0,
+            clock: 0,
+            hit_bytes: 0,
             hits: 0,
             misses: 0,
             inserted: 0,
@@ -145,21 +151,14 @@ impl<V: CacheWeight> Shard<V> {
         self.map.find(in_shard(hash), |at| self.entries[*at as usize].key == *key).copied()
     }
 
-    /// Goes on with hits, and with each page that enters by as much as its share of [`FRESH`] is worth; starts again at 2^32.
-    #[inline]
-    fn clock(&self) -> u32 {
-        (self.hits as u32).wrapping_add((self.inserted as u32).wrapping_mul(FRESH * FRESH_HITS))
-    }
-
     /// Counts a use (see the module).
     #[inline]
     fn touch(&mut self, at: u32, access: Access) {
-        let fresh = FRESH_HITS.saturating_mul(self.map.len() as u32);
-        let now = self.clock();
+        let fresh = (self.limit / FRESH) as u64;
         let entry = &mut self.entries[at as usize];
         match access {
             Access::Point | Access::Seek => {
-                let counts = now.wrapping_sub(entry.born) > fresh;
+                let counts = self.clock - entry.born > fresh;
                 entry.uses = (entry.uses + u8::from(counts)).min(MAX_USES);
                 entry.scan_only = false;
             }
@@ -177,6 +176,7 @@ impl<V: CacheWeight> Shard<V> {
             return None;
         };
         self.hits += 1;
+        self.clock += self.hit_bytes;
         self.touch(at, access);
         self.entries[at as usize].value.clone()
     }
@@ -245,7 +245,7 @@ impl<V: CacheWeight> Shard<V> {
             charge,
             prev: NIL,
             next: NIL,
-            born: self.clock(),
+            born: self.clock,
             queue: 0,
             uses: 0,
             scanned: scan,
@@ -267,6 +267,8 @@ impl<V: CacheWeight> Shard<V> {
         self.bytes += charge;
         assert!(self.bytes <= self.limit, "the caller has seen to the room (H1)");
         self.inserted += 1;
+        self.clock += charge as u64;
+        self.hit_bytes = (self.limit / (FRESH * FRESH_HITS * self.map.len())).max(1) as u64;
         if self.map.len() > self.ghost.len() {
             // Its hashes are lost; that is rare and costs a few misses.
             self.ghost = vec![0; self.ghost.len() * 2];

@@ -52,11 +52,12 @@ impl Shared {
         let rows = RowCache::new(budget.clone(), options.row_caching);
         // Until the first adjustment, as the page cache's.
         rows.set_limit(bytes / 64);
+        let shards = PageCache::<Page>::shards_for(bytes);
         Shared {
             vfs,
             files,
             wal,
-            cache: PageCache::with_budget(bytes / 2, CACHE_SHARDS, budget.clone()),
+            cache: PageCache::with_budget(bytes / 2, shards, budget.clone()),
             rows,
             indexes: IndexCache::new(budget.clone()),
             readahead: Readahead::new(budget.clone()),
@@ -132,5 +133,3 @@ impl Shared {
 
 /// Page cache that is left whatever write buffers and indexes take.
 const CACHE_FLOOR_PERCENT: usize = 10;
-/// Shards of the page cache: enough that threads on a large machine seldom wait for each other.
-const CACHE_SHARDS: usize = 64;
