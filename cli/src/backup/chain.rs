@@ -265,7 +265,7 @@ impl Readable for Assembled {
         self.len
     }
 
-    fn is_direct(&self) -> bool {
-        self.files.iter().flatten().any(|file| file.is_direct())
+    fn direct(&self) -> Option<usize> {
+        self.files.iter().flatten().filter_map(|file| file.direct()).max()
     }
 }

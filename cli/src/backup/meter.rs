@@ -313,8 +313,8 @@ mod tests {
         fn write_back(&self, _: bool) -> io::Result<()> {
             Err(io::Error::from_raw_os_error(5))
         }
-        fn is_direct(&self) -> bool {
-            false
+        fn direct(&self) -> Option<usize> {
+            None
         }
     }
 

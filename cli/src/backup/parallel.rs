@@ -31,7 +31,7 @@ impl To {
     pub fn write(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         match self {
             To::Nowhere => Ok(()),
-            To::File(file) if file.is_direct() && !is_aligned(bytes.as_ptr() as u64) => {
+            To::File(file) if file.direct().is_some() && !is_aligned(bytes.as_ptr() as u64) => {
                 let mut copy = AlignedBuf::new();
                 copy.extend_from_slice(bytes);
                 file.write_all_at(&copy, offset)
@@ -102,7 +102,8 @@ pub fn extents(
         }
     }
     // One reads while another one writes: nothing else overlaps direct transfers.
-    let direct = from.is_direct() || matches!(to, To::File(file) if file.is_direct());
+    let is_direct = |file: &Arc<dyn VfsFile>| file.direct().is_some();
+    let direct = is_direct(from) || matches!(to, To::File(file) if is_direct(file));
     let threads = threads.max(if direct { 2 } else { 1 }).min(pieces.len()).max(1);
     let done = Done { sums: vec![0; pieces.len()], error: None };
     let job = Arc::new(Job {

@@ -10,9 +10,9 @@ pub trait Readable: Send + Sync {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize>;
     fn len(&self) -> u64;
 
-    /// As [`VfsFile::is_direct`].
-    fn is_direct(&self) -> bool {
-        false
+    /// As [`VfsFile::direct`].
+    fn direct(&self) -> Option<usize> {
+        None
     }
 }
 
@@ -47,7 +47,7 @@ impl<R: Readable> VfsFile for ReadOnly<R> {
         Ok(())
     }
 
-    fn is_direct(&self) -> bool {
-        self.0.is_direct()
+    fn direct(&self) -> Option<usize> {
+        self.0.direct()
     }
 }

@@ -179,8 +179,8 @@ impl VfsFile for Length {
         Ok(())
     }
 
-    fn is_direct(&self) -> bool {
-        false
+    fn direct(&self) -> Option<usize> {
+        None
     }
 }
 
@@ -216,12 +216,8 @@ impl VfsFile for Unsynced {
         Ok(())
     }
 
-    fn is_direct(&self) -> bool {
-        self.0.is_direct()
-    }
-
-    fn read_align(&self) -> usize {
-        self.0.read_align()
+    fn direct(&self) -> Option<usize> {
+        self.0.direct()
     }
 
     fn read_together(&self, reads: &mut [ReadAt<'_>]) {

@@ -14,7 +14,7 @@ const PIECE: usize = 1 << 20;
 pub fn write_padded(file: &dyn VfsFile, name: &str, bytes: &[u8], offset: u64) -> Result<()> {
     let failed = |e: io::Error| Error::io("write to", name, e);
     let padding = bytes.len().next_multiple_of(DIRECT_ALIGN) - bytes.len();
-    if !file.is_direct() {
+    if file.direct().is_none() {
         file.write_all_at(bytes, offset).map_err(failed)?;
         let zeros = [0u8; DIRECT_ALIGN];
         return file.write_all_at(&zeros[..padding], offset + bytes.len() as u64).map_err(failed);
@@ -35,12 +35,12 @@ pub fn write_padded(file: &dyn VfsFile, name: &str, bytes: &[u8], offset: u64) -
 /// Reads `len` bytes at `offset`. The end of the file within them is
 /// [`frond_base::ErrorKind::Corruption`]: a block map said that the bytes exist.
 pub fn read(file: &dyn VfsFile, name: &str, offset: u64, len: usize) -> Result<Vec<u8>> {
-    if !file.is_direct() {
+    let Some(align) = file.direct() else {
         let mut bytes = vec![0; len];
         let done = file.read_exact_at(&mut bytes, offset);
         return done.map(|()| bytes).map_err(|e| failed(e, name, offset, len));
-    }
-    let mut units = Units::new(file, offset, len);
+    };
+    let mut units = Units::new(align, offset, len);
     let done = file.read_exact_at(&mut units.buf, units.offset);
     done.map(|()| units.bytes()).map_err(|e| failed(e, name, offset, len))
 }
@@ -52,11 +52,11 @@ pub fn read_together(
     places: &[(u64, usize)],
 ) -> Vec<Result<Vec<u8>>> {
     let one = |&(offset, len): &(u64, usize)| read(file, name, offset, len);
-    if !file.is_direct() || places.len() < 2 {
+    let Some(align) = file.direct().filter(|_| places.len() > 1) else {
         return places.iter().map(one).collect();
-    }
+    };
     let mut units: Vec<Units> =
-        places.iter().map(|(offset, len)| Units::new(file, *offset, *len)).collect();
+        places.iter().map(|(offset, len)| Units::new(align, *offset, *len)).collect();
     let mut reads: Vec<ReadAt<'_>> = units.iter_mut().map(Units::read).collect();
     file.read_together(&mut reads);
     let done: Vec<_> = reads.into_iter().map(|r| r.done).collect();
@@ -94,8 +94,7 @@ struct Units {
 }
 
 impl Units {
-    fn new(file: &dyn VfsFile, offset: u64, len: usize) -> Units {
-        let align = file.read_align();
+    fn new(align: usize, offset: u64, len: usize) -> Units {
         let skip = (offset % align as u64) as usize;
         let buf = AlignedBuf::zeroed((skip + len).next_multiple_of(align));
         Units { buf, offset: offset - skip as u64, skip, len }

@@ -77,7 +77,7 @@ pub fn check_name(name: &str) -> io::Result<()> {
     }
 }
 
-/// Alignment of direct transfers, bytes. Reads may need less ([`VfsFile::read_align`]).
+/// Alignment of direct transfers, bytes. Reads may need less ([`VfsFile::direct`]).
 pub const DIRECT_ALIGN: usize = 4096;
 
 /// One of several reads of [`VfsFile::read_together`].
@@ -115,14 +115,9 @@ pub trait VfsFile: Send + Sync {
     fn write_back(&self, _wait: bool) -> io::Result<()> {
         Ok(())
     }
-    /// Whether transfers bypass the operating system's cache and so must be aligned.
-    fn is_direct(&self) -> bool;
-
-    /// Of a direct file: bytes of which memory, offset and length of a read are multiples; a power of two, at most
-    /// [`DIRECT_ALIGN`].
-    fn read_align(&self) -> usize {
-        DIRECT_ALIGN
-    }
+    /// Whether transfers bypass the operating system's cache and so must be aligned: then bytes of which memory, offset and
+    /// length of a read are multiples; a power of two, at most [`DIRECT_ALIGN`].
+    fn direct(&self) -> Option<usize>;
 
     fn read_exact_at(&self, mut buf: &mut [u8], mut offset: u64) -> io::Result<()> {
         while !buf.is_empty() {
@@ -131,8 +126,7 @@ pub trait VfsFile: Send + Sync {
                 // Only the end of the file ends a direct read within a unit.
                 Ok(n)
                     if n < buf.len()
-                        && self.is_direct()
-                        && !n.is_multiple_of(self.read_align()) =>
+                        && self.direct().is_some_and(|align| !n.is_multiple_of(align)) =>
                 {
                     return Err(io::ErrorKind::UnexpectedEof.into());
                 }

@@ -135,8 +135,8 @@ impl VfsFile for MemFile {
         Ok(())
     }
 
-    fn is_direct(&self) -> bool {
-        false
+    fn direct(&self) -> Option<usize> {
+        None
     }
 }
 

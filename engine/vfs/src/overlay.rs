@@ -157,8 +157,8 @@ impl VfsFile for Handle {
         Ok(())
     }
 
-    fn is_direct(&self) -> bool {
-        false
+    fn direct(&self) -> Option<usize> {
+        None
     }
 }
 

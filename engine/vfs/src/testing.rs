@@ -75,9 +75,8 @@ macro_rules! forward {
     (@sync $to:tt) => {
         fn sync(&self) -> std::io::Result<()> { self.$to.sync() }
     };
-    (@is_direct $to:tt) => {
-        fn is_direct(&self) -> bool { self.$to.is_direct() }
-        fn read_align(&self) -> usize { self.$to.read_align() }
+    (@direct $to:tt) => {
+        fn direct(&self) -> Option<usize> { self.$to.direct() }
     };
 }
 
@@ -130,7 +129,7 @@ struct SmallDiskFile {
 }
 
 impl VfsFile for SmallDiskFile {
-    crate::forward!(file: read_at len punch_hole sync is_direct);
+    crate::forward!(file: read_at len punch_hole sync direct);
 
     fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<usize> {
         let _one = self.disk.changing.lock();
@@ -238,7 +237,7 @@ impl Drop for FewFile {
 }
 
 impl VfsFile for FewFile {
-    crate::forward!(file: read_at write_at len set_len allocate punch_hole is_direct);
+    crate::forward!(file: read_at write_at len set_len allocate punch_hole direct);
 
     fn sync(&self) -> io::Result<()> {
         let (fail, first) = {

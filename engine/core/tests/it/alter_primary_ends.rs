@@ -293,7 +293,7 @@ struct Noted {
 }
 
 impl VfsFile for Noted {
-    frond_vfs::forward!(file: read_at len punch_hole is_direct);
+    frond_vfs::forward!(file: read_at len punch_hole direct);
 
     fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<usize> {
         self.vfs.note();

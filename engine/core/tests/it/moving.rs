@@ -435,7 +435,7 @@ impl Killed {
 }
 
 impl VfsFile for KilledFile {
-    frond_vfs::forward!(file: read_at read_together len punch_hole is_direct);
+    frond_vfs::forward!(file: read_at read_together len punch_hole direct);
 
     fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<usize> {
         self.at.changes();

@@ -18,7 +18,7 @@ struct BrokenFile {
 }
 
 impl VfsFile for BrokenFile {
-    frond_vfs::forward!(file: read_at len set_len allocate punch_hole sync is_direct);
+    frond_vfs::forward!(file: read_at len set_len allocate punch_hole sync direct);
 
     fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<usize> {
         assert!(!self.panics, "two and two are five");

@@ -307,7 +307,7 @@ struct ReadOnce {
 }
 
 impl VfsFile for ReadOnce {
-    frond_vfs::forward!(file: write_at len set_len allocate punch_hole sync is_direct);
+    frond_vfs::forward!(file: write_at len set_len allocate punch_hole sync direct);
 
     fn read_at(&self, buf: &mut [u8], offset: u64) -> std::io::Result<usize> {
         let first = self.first.first.lock().unwrap().take_if(|(name, _)| *name == self.name);

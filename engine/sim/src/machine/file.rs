@@ -206,8 +206,8 @@ impl VfsFile for SimFile {
         Ok(())
     }
 
-    fn is_direct(&self) -> bool {
-        false
+    fn direct(&self) -> Option<usize> {
+        None
     }
 }
 

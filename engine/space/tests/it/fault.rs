@@ -56,7 +56,7 @@ struct State {
     fail_write: bool,
     fail_sync_dir: bool,
     /// The alignment that direct reads insist on; `None`: files are not direct.
-    read_align: Option<usize>,
+    direct: Option<usize>,
     /// Bytes that reads asked for.
     asked: usize,
     punched: u64,
@@ -92,9 +92,9 @@ impl FaultVfs {
     }
 
     /// Files insist on aligned buffers, offsets and lengths.
-    pub fn direct(read_align: usize) -> FaultVfs {
+    pub fn direct(align: usize) -> FaultVfs {
         let vfs = FaultVfs::default();
-        vfs.0.lock().read_align = Some(read_align);
+        vfs.0.lock().direct = Some(align);
         vfs
     }
 
@@ -201,7 +201,7 @@ impl VfsFile for FaultFile {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
         let mut state = self.state.lock();
         state.alive()?;
-        if let Some(align) = state.read_align {
+        if let Some(align) = state.direct {
             assert_eq!(buf.as_ptr() as usize % align, 0);
             assert_eq!((buf.len() % align, offset as usize % align), (0, 0));
         }
@@ -215,7 +215,7 @@ impl VfsFile for FaultFile {
     }
 
     fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<usize> {
-        if self.is_direct() {
+        if self.direct().is_some() {
             assert_eq!(buf.as_ptr() as usize % DIRECT_ALIGN, 0);
             assert_eq!((buf.len() % DIRECT_ALIGN, offset as usize % DIRECT_ALIGN), (0, 0));
         }
@@ -251,12 +251,8 @@ impl VfsFile for FaultFile {
         Ok(())
     }
 
-    fn is_direct(&self) -> bool {
-        self.state.lock().read_align.is_some()
-    }
-
-    fn read_align(&self) -> usize {
-        self.state.lock().read_align.unwrap_or(DIRECT_ALIGN)
+    fn direct(&self) -> Option<usize> {
+        self.state.lock().direct
     }
 }
 

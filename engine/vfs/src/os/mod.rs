@@ -101,14 +101,13 @@ impl OsVfs {
 
 struct OsFile {
     fd: OwnedFd,
-    direct: bool,
-    read_align: usize,
+    direct: Option<usize>,
 }
 
 /// What direct reads are a multiple of on every device. The pool of files keeps the answer of one opening for the next.
 const SECTOR: usize = 512;
 
-/// [`VfsFile::read_align`] of a file: what the kernel says (`statx`, since Linux 6.1). A page of a run starts anywhere in the
+/// [`VfsFile::direct`] of a file: what the kernel says (`statx`, since Linux 6.1). A page of a run starts anywhere in the
 /// file: on average one more sector is read than it takes, instead of one more unit of 4096 bytes.
 fn read_align(fd: RawFd) -> usize {
     let mut st = MaybeUninit::<libc::statx>::zeroed();
@@ -132,7 +131,7 @@ impl OsFile {
     fn assert_aligned(&self, buf: &[u8], offset: u64, align: usize) {
         let bits = buf.as_ptr() as usize | buf.len() | offset as usize;
         assert!(
-            !self.direct || bits.is_multiple_of(align),
+            self.direct.is_none() || bits.is_multiple_of(align),
             "direct transfer is not aligned: {} bytes at {offset}",
             buf.len()
         );
@@ -173,7 +172,7 @@ impl VfsFile for OsFile {
     fn read_together(&self, reads: &mut [ReadAt<'_>]) {
         reads.iter().for_each(|r| self.assert_aligned(r.buf, r.offset, SECTOR));
         // For files in the system's cache, submitting would do each read before it starts the next.
-        if self.direct && reads.len() > 1 {
+        if self.direct.is_some() && reads.len() > 1 {
             crate::aio::read(self.fd.as_raw_fd(), reads);
         }
         for read in reads.iter_mut().filter(|r| r.done.is_none()) {
@@ -238,12 +237,8 @@ impl VfsFile for OsFile {
         check(unsafe { libc::sync_file_range(self.fd.as_raw_fd(), 0, 0, how) }).map(drop)
     }
 
-    fn is_direct(&self) -> bool {
+    fn direct(&self) -> Option<usize> {
         self.direct
-    }
-
-    fn read_align(&self) -> usize {
-        self.read_align
     }
 }
 
@@ -326,17 +321,16 @@ impl Vfs for OsVfs {
         }
         // Not O_DIRECT at open: where the file system refuses, the file may be created all the
         // same.
-        let mut direct = false;
+        let mut direct = None;
         if how.direct {
             // SAFETY: no memory is passed.
             match check(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_SETFL, libc::O_DIRECT) }) {
-                Ok(_) => direct = true,
+                Ok(_) => direct = Some(read_align(fd.as_raw_fd())),
                 Err(e) if e.raw_os_error() == Some(libc::EINVAL) => {}
                 Err(e) => return Err(e),
             }
         }
-        let read_align = if direct { read_align(fd.as_raw_fd()) } else { DIRECT_ALIGN };
-        Ok(Arc::new(OsFile { fd, direct, read_align }))
+        Ok(Arc::new(OsFile { fd, direct }))
     }
 
     fn exists(&self, name: &str) -> io::Result<bool> {

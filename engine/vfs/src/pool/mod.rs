@@ -72,8 +72,7 @@ struct Ring {
 /// One file with a handle.
 struct Slot {
     how: OpenHow,
-    direct: bool,
-    read_align: usize,
+    direct: Option<usize>,
     state: RwLock<State>,
     /// Used since the clock's hand passed.
     used: AtomicBool,
@@ -350,12 +349,8 @@ impl VfsFile for PooledFile {
         }
     }
 
-    fn is_direct(&self) -> bool {
+    fn direct(&self) -> Option<usize> {
         self.slot.direct
-    }
-
-    fn read_align(&self) -> usize {
-        self.slot.read_align
     }
 }
 
@@ -390,12 +385,15 @@ impl Vfs for FilePool {
         let mut ring = self.ring();
         pool.make_room(&mut ring);
         let file = pool.insist(&mut ring, || pool.vfs.open(name, how))?;
-        let (direct, read_align) = (file.is_direct(), file.read_align());
+        let direct = file.direct();
         let state = State { name: name.to_owned(), file: Some(file), removed: false };
         let slot = Arc::new(Slot {
-            how: OpenHow { create_new: false, write: how.write || how.create_new, direct },
+            how: OpenHow {
+                create_new: false,
+                write: how.write || how.create_new,
+                direct: direct.is_some(),
+            },
             direct,
-            read_align,
             state: RwLock::new(state),
             used: AtomicBool::new(true),
             // A new file is a change, and so may be what an earlier process left unsynced.

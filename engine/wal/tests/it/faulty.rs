@@ -233,8 +233,8 @@ impl VfsFile for FaultyFile {
         done
     }
 
-    fn is_direct(&self) -> bool {
-        false
+    fn direct(&self) -> Option<usize> {
+        None
     }
 }
 
