@@ -24,5 +24,7 @@ function event()
    local id = 1 + (i * step) % sysbench.opt.rows
    -- As bench/harness fills the table.
    wanted:set(sysbench.opt.by == "n" and id * 48271 % 2147483647 or id)
-   statement:execute()
+   if statement:execute().nrows ~= 1 then
+      error("not one row for " .. id)
+   end
 end

@@ -5,11 +5,8 @@
 //!
 //! Tested below, and by stage 30.
 
-use std::fs;
-
-use super::{fill, measure, until_quiet, Set};
+use super::{fill, finish, measure, tell, until_quiet, Set};
 use crate::oltp::{self, Options};
-use crate::table;
 use crate::units;
 
 /// Runs everything and prints a table. `Ok(false)` when an engine that was asked for did not run.
@@ -23,7 +20,9 @@ pub fn run(options: &Options, clients: &[u32]) -> Result<bool, String> {
     );
     let sets: Vec<Set> = ["id", "n"]
         .into_iter()
-        .flat_map(|by| clients.iter().map(move |&threads| Set { rows: options.rows, by, threads }))
+        .flat_map(|by| clients.iter().map(move |&threads| (by, threads)))
+        .enumerate()
+        .map(|(seed, (by, threads))| Set { rows: options.rows, by, threads, seed })
         .collect();
     let mut measured = Vec::new();
     for &engine in &engines {
@@ -33,26 +32,13 @@ pub fn run(options: &Options, clients: &[u32]) -> Result<bool, String> {
         let mut of_engine = Vec::new();
         for set in &sets {
             let one = measure(options, &server, engine, set)?;
-            println!(
-                "  {:<8} {:<30} {:>8} look-ups/s, {:>5} us CPU, {:>7} bytes read each",
-                engine.label(),
-                name(set),
-                units::grouped(one.rate as u64),
-                units::significant(one.cpu_us),
-                units::grouped(one.read as u64)
-            );
+            tell(engine, &format!("{:<32}", name(set)), &one);
             of_engine.push(one);
         }
         measured.push(of_engine);
     }
-    let labels: Vec<&str> = engines.iter().map(|e| e.label()).collect();
     let names: Vec<String> = sets.iter().map(name).collect();
-    let cells = super::cells("look-ups", &labels, &names, &measured);
-    println!("\n{}", table::terminal(&cells));
-    let file = options.out.join("cold.md");
-    fs::write(&file, table::markdown(&cells)).map_err(|e| format!("{}: {e}", file.display()))?;
-    println!("  the same as Markdown: {}", file.display());
-    Ok(engines.len() == options.engines.len())
+    finish(options, "look-ups", "cold.md", &engines, &names, &measured)
 }
 
 fn name(set: &Set) -> String {
@@ -63,6 +49,8 @@ fn name(set: &Set) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
     use crate::engines::Engine;
 
@@ -79,7 +67,7 @@ mod tests {
 
     #[test]
     fn one_connection_is_one() {
-        let set = Set { rows: 1, by: "id", threads: 1 };
+        let set = Set { rows: 1, by: "id", threads: 1, seed: 0 };
         assert_eq!(name(&set), "by primary key, 1 connection");
         assert_eq!(name(&Set { by: "n", threads: 16, ..set }), "through an index, 16 connections");
     }

@@ -70,16 +70,9 @@ pub fn run(options: &Options) -> Result<bool, String> {
         fill(options, &server, engine)?;
         until_quiet(&server)?;
         let mut of_engine = Vec::new();
-        for &hot in &sets {
-            let one = measure(options, &server, engine, &Set::hot(options, hot))?;
-            println!(
-                "  {:<8} {:>11} hot rows: {:>8} look-ups/s, {:>5} us CPU, {:>7} bytes read each",
-                engine.label(),
-                units::grouped(hot),
-                units::grouped(one.rate as u64),
-                units::significant(one.cpu_us),
-                units::grouped(one.read as u64)
-            );
+        for (i, &hot) in sets.iter().enumerate() {
+            let one = measure(options, &server, engine, &Set::hot(options, hot, i))?;
+            tell(engine, &format!("{:>11} hot rows", units::grouped(hot)), &one);
             of_engine.push(one);
         }
         measured.push(of_engine);
@@ -87,10 +80,33 @@ pub fn run(options: &Options) -> Result<bool, String> {
             without_rows(options, &server)?;
         }
     }
+    finish(options, "hot rows", "hot.md", &engines, &names(&sets), &measured)
+}
+
+/// Prints one measurement.
+fn tell(engine: Engine, what: &str, one: &Measured) {
+    println!(
+        "  {:<8} {what}: {:>8} look-ups/s, {:>5} us CPU, {:>7} bytes read each",
+        engine.label(),
+        units::grouped(one.rate as u64),
+        units::significant(one.cpu_us),
+        units::grouped(one.read as u64)
+    );
+}
+
+/// Prints the table and writes it to `file`. `Ok(false)` as [`run`].
+fn finish(
+    options: &Options,
+    what: &str,
+    file: &str,
+    engines: &[Engine],
+    names: &[String],
+    measured: &[Vec<Measured>],
+) -> Result<bool, String> {
     let labels: Vec<&str> = engines.iter().map(|e| e.label()).collect();
-    let cells = cells("hot rows", &labels, &names(&sets), &measured);
+    let cells = cells(what, &labels, names, measured);
     println!("\n{}", table::terminal(&cells));
-    let file = options.out.join("hot.md");
+    let file = options.out.join(file);
     fs::write(&file, table::markdown(&cells)).map_err(|e| format!("{}: {e}", file.display()))?;
     println!("  the same as Markdown: {}", file.display());
     Ok(engines.len() == options.engines.len())
@@ -102,11 +118,13 @@ struct Set {
     /// The column that is asked for.
     by: &'static str,
     threads: u32,
+    /// No two sets of a run ask for the same rows in the same order.
+    seed: usize,
 }
 
 impl Set {
-    fn hot(options: &Options, rows: u64) -> Set {
-        Set { rows, by: "id", threads: options.threads }
+    fn hot(options: &Options, rows: u64, seed: usize) -> Set {
+        Set { rows, by: "id", threads: options.threads, seed }
     }
 }
 
@@ -193,7 +211,7 @@ fn without_rows(options: &Options, server: &Server) -> Result<(), String> {
     for round in 0..4 {
         let on = round % 2 == 0;
         server.sql(&format!("SET GLOBAL frond_row_cache = {}", if on { "ON" } else { "OFF" }))?;
-        let one = measure(options, server, Engine::Frond, &Set::hot(options, options.rows))?;
+        let one = measure(options, server, Engine::Frond, &Set::hot(options, options.rows, round))?;
         let sum = &mut sums[usize::from(on)];
         for (sum, figure) in sum.iter_mut().zip([one.rate, one.cpu_us, one.read]) {
             *sum += figure / 2.0;
@@ -240,7 +258,8 @@ fn look_up(
         .arg(format!("--threads={}", set.threads))
         .arg(format!("--events={}", events.unwrap_or(0)))
         .arg(format!("--time={}", seconds.ceil().max(1.0)))
-        .args([format!("--rand-seed={}", if events.is_some() { 1 } else { 2 }), "run".into()])
+        .arg(format!("--rand-seed={}", 2 * set.seed + if events.is_some() { 1 } else { 2 }))
+        .arg("run")
         .stdin(Stdio::null());
     let text = oltp::output(command)?;
     sysbench::events(&text).ok_or_else(|| format!("sysbench's report is not understood:\n{text}"))
