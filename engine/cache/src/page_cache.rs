@@ -48,9 +48,10 @@ impl<V: CacheWeight> PageCache<V> {
         Self::build(limit, shards, Some(budget))
     }
 
-    /// How many shards a cache of `limit` bytes should have. They stay as many when its limit changes.
+    /// How many shards a cache of `limit` bytes should have, a power of two. They stay as many when its limit changes.
     pub fn shards_for(limit: usize) -> usize {
-        (limit / SHARD_BYTES).clamp(1, SHARDS_MAX)
+        let fit = (limit / SHARD_BYTES).clamp(1, SHARDS_MAX);
+        1 << fit.ilog2()
     }
 
     fn build(limit: usize, shards: usize, budget: Option<Arc<Budget>>) -> Self {

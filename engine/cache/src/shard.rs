@@ -8,8 +8,10 @@
 //!
 //! Look-ups in the order of the keys, as of a join, read a page many times in a row and then never again. So uses of a page
 //! that has just entered count nothing until a [`FRESH`]th of the shard's bytes came after it (the *correlated reference
-//! period* of LRU-K: O'Neil and others, SIGMOD 1993), or [`FRESH_HITS`] hits for each page of the shard: without misses
-//! nothing enters.
+//! period* of LRU-K: O'Neil and others, SIGMOD 1993). While nothing is missed nothing enters: of pages that became hot last, so
+//! many bytes may then be hot and not count as such. If they are idle while a scan passes, they are read once more, and enter main.
+//! Rejected: an end of the period after so many hits of the shard. All may be a join's, of one page with narrow rows, and then
+//! the join displaces everything.
 //!
 //! How an access counts: a point read counts one use, and so does the first page of a range, since a look-up by a prefix
 //! is such a range. A scan's first read of another page counts nothing, later ones count up to one use, which is not
@@ -48,8 +50,6 @@ const SMALL: usize = 0;
 const MAIN: usize = 1;
 /// One byte in so many of the shard's is of a fresh page: a quarter of the tenth.
 const FRESH: usize = 40;
-/// Hits for each page of the shard that end the time of a fresh page, too.
-const FRESH_HITS: usize = 4;
 /// Ghost slots to begin with; grows with the number of entries.
 const GHOST_MIN: usize = 64;
 
@@ -62,7 +62,7 @@ struct Entry<V> {
     charge: usize,
     prev: u32,
     next: u32,
-    /// The shard's clock when it entered.
+    /// What [`Shard::entered`] was when this page had entered.
     born: u64,
     queue: u8,
     uses: u8,
@@ -105,10 +105,8 @@ pub struct Shard<V> {
     shadow: Vec<u16>,
     limit: usize,
     bytes: usize,
-    /// Bytes that have entered, and [`Self::hit_bytes`] for each hit.
-    clock: u64,
-    /// What a hit is worth: so many of them as [`FRESH_HITS`] says end the time of a fresh page.
-    hit_bytes: u64,
+    /// Bytes that have entered.
+    entered: u64,
     hits: u64,
     misses: u64,
     inserted: u64,
@@ -134,8 +132,7 @@ impl<V: CacheWeight> Shard<V> {
             shadow: vec![0; GHOST_MIN],
             limit,
             bytes: 0,
-            clock: 0,
-            hit_bytes: 0,
+            entered: 0,
             hits: 0,
             misses: 0,
             inserted: 0,
@@ -158,7 +155,7 @@ impl<V: CacheWeight> Shard<V> {
         let entry = &mut self.entries[at as usize];
         match access {
             Access::Point | Access::Seek => {
-                let counts = self.clock - entry.born > fresh;
+                let counts = self.entered - entry.born > fresh;
                 entry.uses = (entry.uses + u8::from(counts)).min(MAX_USES);
                 entry.scan_only = false;
             }
@@ -176,7 +173,6 @@ impl<V: CacheWeight> Shard<V> {
             return None;
         };
         self.hits += 1;
-        self.clock += self.hit_bytes;
         self.touch(at, access);
         self.entries[at as usize].value.clone()
     }
@@ -199,12 +195,14 @@ impl<V: CacheWeight> Shard<V> {
             return (Outcome::Offered, Vec::new());
         }
         let charge = value.memory_bytes().saturating_add(Self::OVERHEAD);
-        // A page that takes most of a shard would cost more hits than it gives.
-        if charge > self.limit / 2 {
+        let scan = access == Access::Scan;
+        // A page that takes most of a shard would cost more hits than it gives, and one that a scan reads must fit in the small
+        // queue, or main would give way.
+        let most = if scan { self.limit / 10 } else { self.limit / 2 };
+        if charge > most && !(scan && self.has_room(value.memory_bytes())) {
             self.rejected += 1;
             return (Outcome::Offered, Vec::new());
         }
-        let scan = access == Access::Scan;
         let known = !scan && self.take_ghost(hash);
         self.leave_shadow(hash);
         self.ghost_hits += u64::from(known);
@@ -238,6 +236,7 @@ impl<V: CacheWeight> Shard<V> {
         known: bool,
     ) {
         assert!(self.find(&key, hash).is_none(), "a page is entered once (H2)");
+        self.entered += charge as u64;
         let entry = Entry {
             key,
             hash,
@@ -245,7 +244,7 @@ impl<V: CacheWeight> Shard<V> {
             charge,
             prev: NIL,
             next: NIL,
-            born: self.clock,
+            born: self.entered,
             queue: 0,
             uses: 0,
             scanned: scan,
@@ -267,8 +266,6 @@ impl<V: CacheWeight> Shard<V> {
         self.bytes += charge;
         assert!(self.bytes <= self.limit, "the caller has seen to the room (H1)");
         self.inserted += 1;
-        self.clock += charge as u64;
-        self.hit_bytes = (self.limit / (FRESH * FRESH_HITS * self.map.len())).max(1) as u64;
         if self.map.len() > self.ghost.len() {
             // Its hashes are lost; that is rare and costs a few misses.
             self.ghost = vec![0; self.ghost.len() * 2];

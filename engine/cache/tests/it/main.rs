@@ -133,28 +133,30 @@ fn a_scan_does_not_displace_the_hot_set() {
     assert_eq!(merge, alone);
 }
 
-/// A join that looks rows up in the order of their table reads each page some times in a row, and then never again. Hot pages
-/// and those of the join need not be of one size.
+/// A join that looks rows up in the order of their table reads each page many times in a row, as often as narrow rows are in it,
+/// and then never again. Hot pages and those of the join need not be of one size, and writers may have taken most of the cache.
 #[test]
 fn look_ups_in_order_do_not_displace_the_hot_set() {
-    for limit in [8 * MIB, 16 * MIB, 64 * MIB] {
-        for (hot_bytes, bytes) in [(16_000, 16_000), (4_000, 16_000), (16_000, 4_000)] {
-            for access in [Access::Point, Access::Seek] {
-                let cache = PageCache::new(limit, PageCache::<Bytes>::shards_for(limit));
+    for (cache_bytes, percent) in [(8 * MIB, 50), (20 * MIB, 90), (16 * MIB, 100), (64 * MIB, 30)] {
+        for (hot_bytes, bytes) in [(16_000, 16_000), (4_000, 66_000), (16_000, 4_000)] {
+            for (access, times) in [(Access::Point, 1_000), (Access::Seek, 3)] {
+                let limit = cache_bytes / 100 * percent;
+                let cache = PageCache::new(limit, PageCache::<Bytes>::shards_for(cache_bytes));
                 let mut rng = Rng(7);
                 let hot = limit / 2 / (hot_bytes + 200);
                 for _ in 0..40 * hot {
                     let page = rng.below(hot as u64) as u32;
                     read_page(&cache, key(1, 1, page), hot_bytes, Access::Point);
                 }
-                for page in 0..20 * limit / bytes {
-                    for _ in 0..30 {
+                for page in 0..3 * limit / bytes {
+                    for _ in 0..times {
                         read_page(&cache, key(2, 9, page as u32), bytes, access);
                     }
                 }
                 let is_left = |page: &u32| cache.get(&key(1, 1, *page), Access::Merge).is_some();
                 let left = (0..hot as u32).filter(is_left).count();
-                assert!(left > hot * 98 / 100, "{left} of {hot} in {limit}: {hot_bytes}, {bytes}");
+                let what = format!("{limit}: {hot_bytes}, {times} times {bytes}");
+                assert!(left > hot * 9 / 10, "{left} of {hot}, {what}");
             }
         }
     }
@@ -176,23 +178,43 @@ fn large_pages_among_small_ones_become_hot_at_first_sight() {
     assert_eq!(misses, 10);
 }
 
-/// A small hot set is read for a while, all of it cached, and then a scan of all else begins.
+/// A small hot set is read for a while, all of it cached, and is idle while scans pass: it is read once more, and then stays.
 #[test]
-fn hot_pages_count_though_nothing_is_missed() {
+fn what_became_hot_without_a_miss_is_read_once_more_behind_a_scan() {
     let cache = PageCache::new(64 * MIB, 4);
     let mut rng = Rng(9);
     for page in 0..8_000 {
         read(&cache, key(1, 1, page), Access::Point);
     }
-    for _ in 0..40_000 {
-        read(&cache, key(1, 2, rng.below(40) as u32), Access::Point);
+    let mut misses = [0; 3];
+    for (round, misses) in misses.iter_mut().enumerate() {
+        for _ in 0..40_000 {
+            *misses += u32::from(!read(&cache, key(1, 2, rng.below(40) as u32), Access::Point));
+        }
+        for page in 0..12_000 {
+            read(&cache, key(2, round as u64, page), Access::Scan);
+        }
     }
-    for page in 0..12_000 {
-        read(&cache, key(2, 9, page), Access::Scan);
+    assert!(misses[0] == 40 && misses[1] <= 40 && misses[2] == 0, "{misses:?}");
+}
+
+/// Scans of pages that are too large for the small queue take free room only.
+#[test]
+fn a_scan_of_large_pages_does_not_displace_the_hot_set() {
+    for bytes in [300_000, 1_900_000] {
+        let cache = PageCache::new(32 * MIB, PageCache::<Bytes>::shards_for(32 * MIB));
+        let mut rng = Rng(7);
+        let hot = 32 * MIB * 7 / 10 / 16_200;
+        for _ in 0..40 * hot {
+            read(&cache, key(1, 1, rng.below(hot as u64) as u32), Access::Point);
+        }
+        for page in 0..1_000 {
+            read_page(&cache, key(2, 9, page), bytes, Access::Scan);
+        }
+        let is_left = |page: &u32| cache.get(&key(1, 1, *page), Access::Merge).is_some();
+        let left = (0..hot as u32).filter(is_left).count();
+        assert!(left > hot * 9 / 10, "{left} of {hot} beside {bytes}");
     }
-    let hot = |page: &u32| cache.get(&key(1, 2, *page), Access::Merge).is_some();
-    let left = (0..40).filter(hot).count();
-    assert!(left >= 38, "{left} of 40");
 }
 
 #[test]
