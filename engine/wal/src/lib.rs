@@ -8,12 +8,12 @@
 //! - W2. `sync_to(lsn)` returning `Ok` means that every record ending at or before `lsn` is found
 //!   by every later open, whatever happens to the machine. What open finds is always a prefix of
 //!   what was appended.
-//! - W3. One thread at a time writes and syncs: the leader. It takes all that is buffered, so one
-//!   sync serves every waiting caller. Followers wait; when they wake unserved, one of them leads
-//!   next.
-//! - W4. The first write or sync that fails poisons the log for good: nothing later is
-//!   acknowledged, and nothing is retried (V3 of `frond_vfs`). Open after a restart finds out what
-//!   is there.
+//! - W3. One thread at a time writes, and one syncs; a write does not wait for a sync, but to enter the next segment. Who
+//!   writes takes all that is buffered, and who syncs has that written first, so one sync serves every waiting caller.
+//!   Followers wait; when they wake unserved, one of them leads next.
+//! - W4. The first write or sync that fails poisons the log for good: nothing later is made durable or
+//!   acknowledged, and nothing is retried (V3 of `frond_vfs`); a write that has begun when a sync fails may end. Open after
+//!   a restart finds out what is there.
 //! - W5. Memory is two buffers of `buffer_bytes`; an append that finds no room writes the buffer
 //!   out. Only the small records of [`Wal::append_unwaited`] may make a buffer larger.
 //!

@@ -1,7 +1,7 @@
 //! The open log: append, settle, trim. Who writes and syncs is in `group.rs`.
 //!
-//! Three locks. A thread that takes more than one takes them in this order: `io` (only the leader
-//! takes it, for its round), `group` (the leader and the waiting threads), `tail` (the buffer; held
+//! Four locks. A thread that takes more than one takes them in this order: `io` (only the leader of a round of writing
+//! takes it), `synced` (held for a sync), `group` (the leaders and the waiting threads), `tail` (the buffer; held
 //! for the time of a copy). Trim has a lock of its own, so that commits do not wait for it.
 
 use std::collections::VecDeque;
@@ -19,7 +19,7 @@ use crate::format::{
 };
 use crate::log_space::{Claim, LogSpace};
 use crate::record::{Prepared, PACK_FLOOR};
-use crate::round::{Group, Io, Part};
+use crate::round::{Group, Io, Part, Synced};
 use crate::segment::{Segment, Spares};
 use crate::status::WalStatus;
 use crate::WalOptions;
@@ -46,6 +46,7 @@ pub struct Wal {
     pub(crate) group: Mutex<Group>,
     pub(crate) coordinated: Coordinated,
     pub(crate) io: Mutex<Io>,
+    pub(crate) synced: Mutex<Synced>,
     pub(crate) segments: Mutex<VecDeque<Segment>>,
     pub(crate) spares: Mutex<Spares>,
     pub(crate) room: LogSpace,
@@ -112,6 +113,7 @@ impl Wal {
             records: 0,
             buffer_waits: 0,
         };
+        let synced = Synced { file: file.clone(), segment: current.number, failed: false };
         let io = Io::new(file, current.number, buffer_bytes);
         Wal {
             vfs,
@@ -124,6 +126,7 @@ impl Wal {
             group: Mutex::new(Group::new()),
             coordinated: Coordinated::default(),
             io: Mutex::new(io),
+            synced: Mutex::new(synced),
             segments: Mutex::new(segments),
             spares,
             room,

@@ -18,9 +18,12 @@ pub(crate) struct Part {
     pub seed: u64,
 }
 
-/// The leader and the threads that wait for it.
+/// The leaders and the threads that wait for them.
 pub(crate) struct Group {
-    pub leading: bool,
+    /// A thread leads a round of writing.
+    writing: bool,
+    /// A thread leads a round of syncing.
+    syncing: bool,
     /// The longest waiting first.
     pub waiting: Vec<Waiter>,
     pub failure: Option<Error>,
@@ -58,7 +61,7 @@ impl Bell {
     }
 }
 
-/// What only the leader touches.
+/// What only the leader of a round of writing touches.
 pub(crate) struct Io {
     pub file: Arc<dyn VfsFile>,
     pub segment: u32,
@@ -67,13 +70,38 @@ pub(crate) struct Io {
     /// A round failed.
     pub failed: bool,
     /// Counted here during a round, moved to the group at its end.
-    pub counts: WalStatus,
+    pub counts: Counts,
+}
+
+/// See [`WalStatus`].
+#[derive(Default)]
+pub(crate) struct Counts {
+    pub writes: u64,
+    pub bytes_written: u64,
+    pub rotations: u64,
+}
+
+/// The file to sync: that of the newest segment. One thread syncs it at a time: of two that do, the system would report a failure to one
+/// only.
+pub(crate) struct Synced {
+    pub file: Arc<dyn VfsFile>,
+    pub segment: u32,
+    /// A sync failed.
+    pub failed: bool,
 }
 
 impl Group {
     pub fn new() -> Group {
         let counts = WalStatus::default();
-        Group { leading: false, waiting: Vec::new(), failure: None, counts }
+        Group { writing: false, syncing: false, waiting: Vec::new(), failure: None, counts }
+    }
+
+    /// Whether a round of syncing, or of writing, has a leader.
+    pub fn is_led(&mut self, sync: bool) -> &mut bool {
+        match sync {
+            true => &mut self.syncing,
+            false => &mut self.writing,
+        }
     }
 }
 
@@ -81,6 +109,6 @@ impl Io {
     /// Writing goes on in `file`, that of `segment`.
     pub fn new(file: Arc<dyn VfsFile>, segment: u32, buffer_bytes: usize) -> Io {
         let buf = Vec::with_capacity(buffer_bytes);
-        Io { file, segment, buf, parts: Vec::new(), failed: false, counts: WalStatus::default() }
+        Io { file, segment, buf, parts: Vec::new(), failed: false, counts: Counts::default() }
     }
 }

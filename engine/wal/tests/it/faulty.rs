@@ -49,6 +49,10 @@ struct State {
     /// From this call on everything fails: the power is gone.
     power_off: Option<u64>,
     syncs: u64,
+    /// Syncs of files wait for it.
+    gate: Arc<Mutex<()>>,
+    /// Syncs of files that have come to the gate.
+    at_gate: u64,
 }
 
 impl State {
@@ -101,6 +105,15 @@ impl FaultyVfs {
 
     pub fn syncs(&self) -> u64 {
         self.0.lock().syncs
+    }
+
+    /// While this is locked, no sync of a file ends.
+    pub fn gate(&self) -> Arc<Mutex<()>> {
+        self.0.lock().gate.clone()
+    }
+
+    pub fn at_gate(&self) -> u64 {
+        self.0.lock().at_gate
     }
 
     pub fn fail_call(&self, n: u64) {
@@ -210,6 +223,8 @@ impl VfsFile for FaultyFile {
     }
 
     fn sync(&self) -> io::Result<()> {
+        self.0 .0.lock().at_gate += 1;
+        drop(self.0.gate().lock());
         let mut state = self.0 .0.lock();
         state.syncs += 1;
         let done = state.call(true);

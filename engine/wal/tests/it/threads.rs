@@ -8,7 +8,19 @@ use frond_wal::{Wal, WalOptions};
 
 use crate::{faulty::FaultyVfs, reopen, small, Rng};
 
-/// Each committer's records, in its order, must come back complete and in the order of their LSNs.
+/// For `seconds`, at most, until `done`.
+fn is_soon(seconds: u64, done: impl Fn() -> bool) -> bool {
+    for _ in 0..seconds * 1000 {
+        if done() {
+            return true;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    false
+}
+
+/// Each committer's records, in its order, must come back complete and in the order of their LSNs. Some committers sync
+/// each record, some only write them.
 fn commit_concurrently(vfs: Arc<dyn Vfs>, opts: WalOptions, threads: u64, commits: u64) -> Wal {
     let wal = Wal::create(Arc::clone(&vfs), opts.clone()).unwrap();
     let trimmed = AtomicU64::new(0);
@@ -25,12 +37,14 @@ fn commit_concurrently(vfs: Arc<dyn Vfs>, opts: WalOptions, threads: u64, commit
                     let more = if i % 64 == 0 { 200_000 } else { 200 };
                     payload.extend(rng.bytes(rng.0 as usize % more));
                     let at = wal.append(1 + t as u8, &payload).unwrap();
-                    if rng.below(4) == 0 {
+                    if t % 3 == 2 || rng.below(4) == 0 {
                         wal.write_to(at.end).unwrap();
                         assert!(wal.written() >= at.end);
                     }
-                    wal.sync_to(at.end).unwrap();
-                    assert!(wal.durable() >= at.end);
+                    if t % 3 != 2 || i + 1 == commits {
+                        wal.sync_to(at.end).unwrap();
+                        assert!(wal.durable() >= at.end);
+                    }
                     last.store(at.end, Ordering::Relaxed);
                     if t == 0 && i == commits / 2 {
                         let upto = wal.durable() / 2;
@@ -95,6 +109,12 @@ fn a_failing_sync_reaches_every_waiting_committer() {
                 let (wal, acknowledged) = (&wal, &acknowledged);
                 scope.spawn(move || loop {
                     let Ok(at) = wal.append(1 + t, &[t; 100]) else { return };
+                    if t == 0 {
+                        if wal.write_to(at.end).is_err() {
+                            return;
+                        }
+                        continue;
+                    }
                     if wal.sync_to(at.end).is_err() {
                         return;
                     }
@@ -107,5 +127,41 @@ fn a_failing_sync_reaches_every_waiting_committer() {
         let vfs: Arc<dyn Vfs> = Arc::new(vfs.crash(fail_at));
         let (wal, _) = reopen(&vfs, &opts);
         assert!(wal.end() >= acknowledged.into_inner());
+    }
+}
+
+#[test]
+fn a_commit_that_is_only_written_does_not_wait_for_a_sync() {
+    for fails in [false, true] {
+        let vfs = FaultyVfs::new();
+        let opts = small(1 << 20);
+        let wal = &Wal::create(Arc::new(vfs.clone()), opts.clone()).unwrap();
+        let (gate, before) = (vfs.gate(), vfs.at_gate());
+        let closed = gate.lock();
+        let first = wal.append(1, b"first").unwrap();
+        std::thread::scope(|scope| {
+            let synced = scope.spawn(|| wal.sync_to(first.end));
+            assert!(is_soon(10, || vfs.at_gate() > before));
+            let second = wal.append(1, b"second").unwrap();
+            let written = scope.spawn(move || wal.write_to(second.end));
+            let in_time = is_soon(10, || written.is_finished());
+            if fails {
+                vfs.fail_call(vfs.calls() + 1);
+            }
+            assert_eq!(wal.durable(), first.start);
+            drop(closed);
+            assert!(in_time, "it waited for the sync");
+            written.join().unwrap().unwrap();
+            assert_eq!(synced.join().unwrap().is_err(), fails);
+            // What is durable was written when its sync began.
+            assert_eq!(wal.durable(), if fails { first.start } else { first.end });
+            assert_eq!(wal.sync_to(second.end).is_err(), fails);
+            assert_eq!(wal.append(1, b"third").is_err(), fails);
+        });
+        for seed in 0..20 {
+            let vfs: Arc<dyn Vfs> = Arc::new(vfs.crash(seed));
+            let (_, got) = reopen(&vfs, &opts);
+            assert!(fails || got.len() >= 2, "{} records with seed {seed}", got.len());
+        }
     }
 }
