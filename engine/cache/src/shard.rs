@@ -382,7 +382,7 @@ impl<V: CacheWeight> Shard<V> {
     }
 
     fn ghost_slot(hash: u64, slots: usize) -> usize {
-        (hash >> 20) as usize & (slots - 1)
+        (hash >> 20).wrapping_add(hash >> 14) as usize & (slots - 1)
     }
 
     fn take_ghost(&mut self, hash: u64) -> bool {
