@@ -8,7 +8,8 @@
 //! No wake-up is lost. `written`, `durable` and the failure change before the leader steps down,
 //! which it does under `group`; a follower checks them under `group` before it starts to wait. A
 //! leader that steps down wakes the followers that its round has served, and one that waits for its post, which
-//! becomes the leader unless a new thread was faster. So while a thread waits, there is a leader,
+//! becomes the leader unless a new thread was faster. The sync of a new segment is in a round of writing, and may serve that one
+//! before it looks: then it wakes another one in its place. So while a thread waits for a post, it has a leader,
 //! or one is waking up. The next leader is woken last: meanwhile more commits join its round. The leader of a round
 //! for prepared transactions may wait for more of them first (`coordinated.rs`).
 //!
@@ -88,13 +89,15 @@ impl Wal {
         let result = match sync {
             // The caller's record is in it: `end` says where appends that have returned end.
             true => self.drive(self.end(), false).and_then(|()| self.sync_file(end)),
-            false => self.write(),
+            false => self.write().map(|()| false),
         };
+        let has_synced = *result.as_ref().unwrap_or(&false);
+        let result = result.map(drop);
         if let Err(e) = &result {
             self.latch(e.duplicate());
         }
         std::mem::forget(step_down);
-        self.step_down(sync);
+        self.step_down(sync, has_synced);
         assert!(result.is_err() || self.reached(end, sync), "LSN {end} was never appended (W2)");
         result
     }
@@ -121,8 +124,7 @@ impl Wal {
                 bell
             });
             drop(group);
-            bell.wait();
-            if self.reached(end, sync) {
+            if !bell.wait() && self.reached(end, sync) {
                 // Off the list, or about to leave it: the leader that has served it is stepping
                 // down.
                 return Ok(false);
@@ -131,6 +133,11 @@ impl Wal {
         };
         if let Some(bell) = bell {
             group.waiting.retain(|w| !Arc::ptr_eq(&w.bell, &bell));
+            if !*group.is_led(sync) {
+                let next = group.next(sync);
+                drop(group);
+                next.iter().for_each(|bell| bell.ring_for_lead());
+            }
         }
         outcome
     }
@@ -210,14 +217,15 @@ impl Wal {
         Ok(())
     }
 
-    /// Makes all that is written durable, at least everything below `end`.
-    fn sync_file(&self, end: Lsn) -> Result<()> {
+    /// Makes all that is written durable, at least everything below `end`; false if all below `end` was.
+    fn sync_file(&self, end: Lsn) -> Result<bool> {
         let mut synced = self.synced.lock();
-        if synced.failed {
+        // A write may have failed since this round began (W4).
+        if synced.failed || self.poisoned.load(Ordering::Acquire) {
             return Err(self.poisoned());
         }
         if self.durable() >= end {
-            return Ok(());
+            return Ok(false);
         }
         // In this file: the next one is entered under this mutex, and what lies before it was made durable then.
         let written = self.written();
@@ -225,7 +233,12 @@ impl Wal {
         // Until the sync is done.
         synced.failed = true;
         let began = self.vfs.now();
-        synced.file.sync().map_err(|e| Error::io("sync", &log_name(synced.segment), e))?;
+        if let Err(e) = synced.file.sync() {
+            let failure = Error::io("sync", &log_name(synced.segment), e);
+            // Under the mutex: who comes next finds the cause.
+            self.latch(failure.duplicate());
+            return Err(failure);
+        }
         let took = self.vfs.now().saturating_sub(began);
         synced.failed = false;
         self.durable.store(written, Ordering::Release);
@@ -233,11 +246,11 @@ impl Wal {
         counts.syncs += 1;
         counts.sync_time += took;
         counts.longest_sync = counts.longest_sync.max(took);
-        Ok(())
+        Ok(true)
     }
 
     /// Ends a round: wakes the followers that are served, and one that leads the next round; counts.
-    fn step_down(&self, sync: bool) {
+    fn step_down(&self, sync: bool, has_synced: bool) {
         // The other post's counts may be in use.
         let round =
             if sync { Counts::default() } else { std::mem::take(&mut self.io.lock().counts) };
@@ -247,13 +260,14 @@ impl Wal {
         group.counts.rotations += round.rotations;
         let served: Vec<Waiter> =
             group.waiting.extract_if(.., |w| self.reached(w.end, w.sync)).collect();
-        if sync {
+        if has_synced {
             group.counts.count_group(served.iter().filter(|w| w.sync).count() + 1);
         }
         *group.is_led(sync) = false;
-        let next = group.waiting.iter().find(|w| w.sync == sync).map(|w| w.bell.clone());
+        let next = group.next(sync);
         drop(group);
-        served.iter().map(|w| &w.bell).chain(&next).for_each(|bell| bell.ring());
+        served.iter().for_each(|w| w.bell.ring());
+        next.iter().for_each(|bell| bell.ring_for_lead());
     }
 
     /// Keeps the first failure (W4).
@@ -293,7 +307,7 @@ impl Drop for StepDown<'_> {
     fn drop(&mut self) {
         let failure = Error::new(ErrorKind::Panic, "writing the log panicked; restart the server");
         self.wal.latch(failure);
-        self.wal.step_down(self.sync);
+        self.wal.step_down(self.sync, false);
     }
 }
 
@@ -309,6 +323,54 @@ mod tests {
     use super::*;
     use crate::format::MAX_CHUNK;
     use crate::WalOptions;
+
+    /// X is woken to lead a round of syncing, and the sync of a new segment serves it before it looks: Y has to lead.
+    #[test]
+    fn who_need_not_lead_any_more_wakes_the_next_one() {
+        let wal = Wal::create(Arc::new(MemVfs::stepped()), WalOptions::new(7)).unwrap();
+        *wal.group.lock().is_led(true) = true;
+        std::thread::scope(|scope| {
+            let [x, y] = [b"x", b"y"].map(|payload| {
+                let end = wal.append(1, payload).unwrap().end;
+                let waiting = wal.group.lock().waiting.len();
+                let thread = scope.spawn({
+                    let wal = &wal;
+                    move || wal.sync_to(end)
+                });
+                while wal.group.lock().waiting.len() == waiting {
+                    std::thread::yield_now();
+                }
+                (end, thread)
+            });
+            wal.write_to(y.0).unwrap();
+            let mut group = wal.group.lock();
+            *group.is_led(true) = false;
+            let bell = group.next(true).unwrap();
+            drop(group);
+            wal.durable.store(x.0, Ordering::Release);
+            bell.ring_for_lead();
+            x.1.join().unwrap().unwrap();
+            let clock = MemVfs::new();
+            let until = clock.now() + std::time::Duration::from_secs(10);
+            while !y.1.is_finished() && clock.now() < until {
+                std::thread::yield_now();
+            }
+            let in_time = y.1.is_finished();
+            wal.sync_to(y.0).unwrap();
+            assert!(in_time, "nobody leads");
+            assert_eq!(wal.durable(), y.0);
+        });
+    }
+
+    #[test]
+    fn nothing_is_synced_behind_a_failure() {
+        let wal = Wal::create(Arc::new(MemVfs::stepped()), WalOptions::new(7)).unwrap();
+        let at = wal.append(1, b"x").unwrap();
+        wal.write_to(at.end).unwrap();
+        wal.poison(&Error::new(ErrorKind::Io, "a table file"));
+        assert_eq!(wal.sync_file(at.end).unwrap_err().kind(), ErrorKind::Poisoned);
+        assert_eq!(wal.durable(), at.start);
+    }
 
     /// A leader that has not taken the buffer yet writes what it holds, also after a failure elsewhere.
     #[test]
@@ -339,7 +401,7 @@ mod tests {
             assert_eq!(second.join().unwrap().unwrap_err().kind(), ErrorKind::Poisoned);
         });
         wal.write().unwrap();
-        wal.step_down(false);
+        wal.step_down(false, false);
         drop(wal);
         let (_, mut recovered) = Wal::open(vfs, opts).unwrap();
         assert!(recovered.next().unwrap().is_none());

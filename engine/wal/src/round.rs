@@ -41,23 +41,38 @@ pub(crate) struct Waiter {
 /// when it wakes up.
 #[derive(Default)]
 pub(crate) struct Bell {
-    rung: Mutex<bool>,
+    rung: Mutex<Rung>,
     woken: Condvar,
 }
 
+#[derive(Clone, Copy, Default)]
+struct Rung {
+    rung: bool,
+    leads: bool,
+}
+
 impl Bell {
+    /// The thread is served, or has to look for itself.
     pub fn ring(&self) {
-        *self.rung.lock() = true;
+        self.rung.lock().rung = true;
         self.woken.notify_one();
     }
 
-    /// Returns after a `ring`, at once if it came before.
-    pub fn wait(&self) {
+    /// The thread is to lead the next round: nobody else is woken for it.
+    pub fn ring_for_lead(&self) {
         let mut rung = self.rung.lock();
-        while !*rung {
+        (rung.rung, rung.leads) = (true, true);
+        drop(rung);
+        self.woken.notify_one();
+    }
+
+    /// Returns after a ring, at once if it came before; whether one of them was for the lead.
+    pub fn wait(&self) -> bool {
+        let mut rung = self.rung.lock();
+        while !rung.rung {
             self.woken.wait(&mut rung);
         }
-        *rung = false;
+        std::mem::take(&mut *rung).leads
     }
 }
 
@@ -94,6 +109,11 @@ impl Group {
     pub fn new() -> Group {
         let counts = WalStatus::default();
         Group { writing: false, syncing: false, waiting: Vec::new(), failure: None, counts }
+    }
+
+    /// The bell of a thread that can lead the next round of syncing, or of writing; the longest waiting one.
+    pub fn next(&self, sync: bool) -> Option<Arc<Bell>> {
+        self.waiting.iter().find(|w| w.sync == sync).map(|w| w.bell.clone())
     }
 
     /// Whether a round of syncing, or of writing, has a leader.

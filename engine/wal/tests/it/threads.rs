@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
+use frond_base::ErrorKind;
 use frond_vfs::{OsVfs, Vfs};
 use frond_wal::{Wal, WalOptions};
 
@@ -155,6 +156,11 @@ fn a_commit_that_is_only_written_does_not_wait_for_a_sync() {
             assert_eq!(synced.join().unwrap().is_err(), fails);
             // What is durable was written when its sync began.
             assert_eq!(wal.durable(), if fails { first.start } else { first.end });
+            let status = wal.status();
+            assert_eq!(
+                (status.syncs, status.group_sizes.iter().sum()),
+                if fails { (0, 0) } else { (1, 1) }
+            );
             assert_eq!(wal.sync_to(second.end).is_err(), fails);
             assert_eq!(wal.append(1, b"third").is_err(), fails);
         });
@@ -163,5 +169,30 @@ fn a_commit_that_is_only_written_does_not_wait_for_a_sync() {
             let (_, got) = reopen(&vfs, &opts);
             assert!(fails || got.len() >= 2, "{} records with seed {seed}", got.len());
         }
+    }
+}
+
+/// A writer that enters a segment waits for another thread's sync of the last one, and that fails.
+#[test]
+fn the_first_failure_is_kept_with_its_cause() {
+    for round in 0..50 {
+        let vfs = FaultyVfs::new();
+        let wal = &Wal::create(Arc::new(vfs.clone()), small(8 << 10)).unwrap();
+        let (gate, before) = (vfs.gate(), vfs.at_gate());
+        let closed = gate.lock();
+        let first = wal.append(1, b"first").unwrap();
+        std::thread::scope(|scope| {
+            let synced = scope.spawn(move || wal.sync_to(first.end));
+            assert!(is_soon(10, || vfs.at_gate() > before));
+            (0..3).for_each(|_| _ = wal.append(1, &Rng(round).bytes(3000)).unwrap());
+            let written = scope.spawn(move || wal.write_to(wal.end()));
+            // Two parts: that of the first segment is written, and the next one waits.
+            assert!(is_soon(10, || wal.written() > first.end));
+            vfs.fail_call(vfs.calls() + 1);
+            drop(closed);
+            assert_eq!(synced.join().unwrap().unwrap_err().kind(), ErrorKind::Io);
+            assert_eq!(written.join().unwrap().unwrap_err().kind(), ErrorKind::Poisoned);
+        });
+        assert_eq!(wal.failure().map(|e| e.kind()), Some(ErrorKind::Io), "round {round}");
     }
 }
