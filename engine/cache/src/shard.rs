@@ -196,17 +196,21 @@ impl<V: CacheWeight> Shard<V> {
         }
         let charge = value.memory_bytes().saturating_add(Self::OVERHEAD);
         let scan = access == Access::Scan;
-        // A page that takes most of a shard would cost more hits than it gives, and one that a scan reads must fit in the small
-        // queue, or main would give way.
-        let most = if scan { self.limit / 10 } else { self.limit / 2 };
-        if charge > most && !(scan && self.has_room(value.memory_bytes())) {
+        // A page that takes most of a shard would cost more hits than it gives.
+        if charge > self.limit / 2 {
             self.rejected += 1;
             return (Outcome::Offered, Vec::new());
         }
         let known = !scan && self.take_ghost(hash);
         self.leave_shadow(hash);
         self.ghost_hits += u64::from(known);
-        let gone = self.shrink_to(self.limit - charge);
+        // Main does not give way for a page of a scan that is larger than the small queue's tenth.
+        let of_main = !scan || charge <= self.limit / 10;
+        let gone = self.shrink_to(self.limit - charge, of_main);
+        if self.bytes > self.limit - charge {
+            self.rejected += 1;
+            return (Outcome::Offered, gone);
+        }
         self.add(key, hash, value, charge, scan, known);
         (Outcome::Offered, gone)
     }
@@ -301,7 +305,7 @@ impl<V: CacheWeight> Shard<V> {
 
     pub fn set_limit(&mut self, limit: usize) -> Vec<Arc<V>> {
         self.limit = limit;
-        self.shrink_to(limit)
+        self.shrink_to(limit, true)
     }
 
     pub fn limit(&self) -> usize {
@@ -344,13 +348,16 @@ impl<V: CacheWeight> Shard<V> {
         (slots.len() > n).then_some(from + n)
     }
 
-    /// Evicts until at most `target` bytes are held.
-    fn shrink_to(&mut self, target: usize) -> Vec<Arc<V>> {
+    /// Evicts until at most `target` bytes are held; without `of_main` only what the small queue has beyond its tenth.
+    fn shrink_to(&mut self, target: usize, of_main: bool) -> Vec<Arc<V>> {
         let mut gone = Vec::new();
         while self.bytes > target {
             // Ends: every turn removes an entry, takes one from small to main, or lowers a use count.
             let small = self.queues[SMALL].bytes > self.limit / 10;
             let queue = if small || self.queues[MAIN].tail == NIL { SMALL } else { MAIN };
+            if queue == MAIN && !of_main {
+                break;
+            }
             let at = self.queues[queue].tail;
             assert!(at != NIL, "bytes are held by entries (H1)");
             let entry = &mut self.entries[at as usize];
