@@ -13,6 +13,8 @@ use crate::table::Table;
 
 /// How often the log is synced when commits do not sync it.
 const SYNC: Duration = Duration::from_secs(1);
+/// It is synced earlier when this part of a segment is not durable: commits wait for the rest when the next segment begins.
+const SYNC_PART: u64 = 16;
 /// How often the log thread looks for space to free on a full disk.
 const LOOK_AROUND: Duration = Duration::from_secs(1);
 /// How often the log thread sweeps. An owner without threads sweeps in each step.
@@ -34,8 +36,11 @@ impl Core {
         let wal = &self.shared.wal;
         // With `Sync` as well: nobody waits for the commits of prepared transactions.
         let is_behind = wal.durable() < wal.records_end();
-        if (self.durability() != Durability::Sync || is_behind)
-            && self.upkeep.sync.is_due(SYNC, now)
+        let is_far_behind = wal.written().saturating_sub(wal.durable())
+            > self.options.log_segment_bytes / SYNC_PART;
+        if is_far_behind
+            || (self.durability() != Durability::Sync || is_behind)
+                && self.upkeep.sync.is_due(SYNC, now)
         {
             if let Err(e) = wal.sync_to(wal.end()) {
                 self.shared.poison(e);
@@ -200,6 +205,31 @@ mod tests {
     use crate::catalog::ddl::TableSpec;
     use crate::engine::Engine;
     use crate::options::Options;
+
+    #[test]
+    fn a_round_syncs_when_much_of_a_segment_is_not_durable() {
+        let options = Options {
+            background_threads: 0,
+            durability: Durability::Write,
+            log_segment_bytes: 1 << 20,
+            ..Options::default()
+        };
+        let engine = Engine::open(Arc::new(MemVfs::stepped()), options).unwrap();
+        let core = engine.core();
+        let wal = &core.shared.wal;
+        core.log_round();
+        // The clock stands still: a second is never over.
+        for (bytes, is_synced) in [(60 << 10, false), (8 << 10, true), (8 << 10, false)] {
+            // Payloads are packed.
+            let noise: Vec<u8> = (0..bytes as u64)
+                .map(|i| (frond_base::checksum64(&i.to_le_bytes())) as u8)
+                .collect();
+            let at = wal.append(crate::record::KIND_COUNTERS, &noise).unwrap();
+            wal.write_to(at.end).unwrap();
+            core.log_round();
+            assert_eq!(wal.durable() >= at.end, is_synced, "{bytes} bytes");
+        }
+    }
 
     #[test]
     fn a_round_sweeps_some_tables_and_all_of_them_after_readers_made_work() {
