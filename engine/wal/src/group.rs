@@ -8,8 +8,8 @@
 //! No wake-up is lost. `written`, `durable` and the failure change before the leader steps down,
 //! which it does under `group`; a follower checks them under `group` before it starts to wait. A
 //! leader that steps down wakes the followers that its round has served, and one that waits for its post, which
-//! becomes the leader unless a new thread was faster. The sync of a new segment is in a round of writing, and may serve that one
-//! before it looks: then it wakes another one in its place. So while a thread waits for a post, it has a leader,
+//! becomes the leader unless a new thread was faster. The sync of a new segment is in a round of writing, and may serve the named one
+//! before it looks: then it names another one in its place. So while a thread waits for a post, it has a leader,
 //! or one is waking up. The next leader is woken last: meanwhile more commits join its round. The leader of a round
 //! for prepared transactions may wait for more of them first (`coordinated.rs`).
 //!
@@ -134,9 +134,9 @@ impl Wal {
         if let Some(bell) = bell {
             group.waiting.retain(|w| !Arc::ptr_eq(&w.bell, &bell));
             if !*group.is_led(sync) {
-                let next = group.next(sync);
+                let next = group.name_next(sync);
                 drop(group);
-                next.iter().for_each(|bell| bell.ring_for_lead());
+                next.iter().for_each(|bell| bell.ring());
             }
         }
         outcome
@@ -264,10 +264,9 @@ impl Wal {
             group.counts.count_group(served.iter().filter(|w| w.sync).count() + 1);
         }
         *group.is_led(sync) = false;
-        let next = group.next(sync);
+        let next = group.name_next(sync);
         drop(group);
-        served.iter().for_each(|w| w.bell.ring());
-        next.iter().for_each(|bell| bell.ring_for_lead());
+        served.iter().map(|w| &w.bell).chain(&next).for_each(|bell| bell.ring());
     }
 
     /// Keeps the first failure (W4).
@@ -324,42 +323,50 @@ mod tests {
     use crate::format::MAX_CHUNK;
     use crate::WalOptions;
 
-    /// X is woken to lead a round of syncing, and the sync of a new segment serves it before it looks: Y has to lead.
+    /// X is named to lead a round of syncing, and the sync of a new segment serves it: before it looks, or so early that X is gone
+    /// when its bell is rung for the lead. Y has to lead.
     #[test]
-    fn who_need_not_lead_any_more_wakes_the_next_one() {
-        let wal = Wal::create(Arc::new(MemVfs::stepped()), WalOptions::new(7)).unwrap();
-        *wal.group.lock().is_led(true) = true;
-        std::thread::scope(|scope| {
-            let [x, y] = [b"x", b"y"].map(|payload| {
-                let end = wal.append(1, payload).unwrap().end;
-                let waiting = wal.group.lock().waiting.len();
-                let thread = scope.spawn({
+    fn who_is_named_and_need_not_lead_any_more_names_the_next_one() {
+        for is_gone in [false, true] {
+            let wal = Wal::create(Arc::new(MemVfs::stepped()), WalOptions::new(7)).unwrap();
+            *wal.group.lock().is_led(true) = true;
+            std::thread::scope(|scope| {
+                let [x, y] = [b"x", b"y"].map(|payload| {
+                    let end = wal.append(1, payload).unwrap().end;
+                    let waiting = wal.group.lock().waiting.len();
                     let wal = &wal;
-                    move || wal.sync_to(end)
+                    let thread = scope.spawn(move || wal.sync_to(end));
+                    while wal.group.lock().waiting.len() == waiting {
+                        std::thread::yield_now();
+                    }
+                    (end, thread)
                 });
-                while wal.group.lock().waiting.len() == waiting {
+                wal.write_to(y.0).unwrap();
+                // The leader of syncing steps down.
+                let mut group = wal.group.lock();
+                *group.is_led(true) = false;
+                let bell = group.name_next(true).unwrap();
+                drop(group);
+                wal.durable.store(x.0, Ordering::Release);
+                if is_gone {
+                    wal.step_down(false, false);
+                    x.1.join().unwrap().unwrap();
+                    bell.ring();
+                } else {
+                    bell.ring();
+                    x.1.join().unwrap().unwrap();
+                }
+                let clock = MemVfs::new();
+                let until = clock.now() + std::time::Duration::from_secs(10);
+                while !y.1.is_finished() && clock.now() < until {
                     std::thread::yield_now();
                 }
-                (end, thread)
+                let in_time = y.1.is_finished();
+                wal.sync_to(y.0).unwrap();
+                assert!(in_time, "nobody leads");
+                assert_eq!(wal.durable(), y.0);
             });
-            wal.write_to(y.0).unwrap();
-            let mut group = wal.group.lock();
-            *group.is_led(true) = false;
-            let bell = group.next(true).unwrap();
-            drop(group);
-            wal.durable.store(x.0, Ordering::Release);
-            bell.ring_for_lead();
-            x.1.join().unwrap().unwrap();
-            let clock = MemVfs::new();
-            let until = clock.now() + std::time::Duration::from_secs(10);
-            while !y.1.is_finished() && clock.now() < until {
-                std::thread::yield_now();
-            }
-            let in_time = y.1.is_finished();
-            wal.sync_to(y.0).unwrap();
-            assert!(in_time, "nobody leads");
-            assert_eq!(wal.durable(), y.0);
-        });
+        }
     }
 
     #[test]

@@ -52,21 +52,12 @@ struct Rung {
 }
 
 impl Bell {
-    /// The thread is served, or has to look for itself.
     pub fn ring(&self) {
         self.rung.lock().rung = true;
         self.woken.notify_one();
     }
 
-    /// The thread is to lead the next round: nobody else is woken for it.
-    pub fn ring_for_lead(&self) {
-        let mut rung = self.rung.lock();
-        (rung.rung, rung.leads) = (true, true);
-        drop(rung);
-        self.woken.notify_one();
-    }
-
-    /// Returns after a ring, at once if it came before; whether one of them was for the lead.
+    /// Returns after a ring, at once if it came before; whether the thread was named since the last time ([`Group::name_next`]).
     pub fn wait(&self) -> bool {
         let mut rung = self.rung.lock();
         while !rung.rung {
@@ -111,9 +102,12 @@ impl Group {
         Group { writing: false, syncing: false, waiting: Vec::new(), failure: None, counts }
     }
 
-    /// The bell of a thread that can lead the next round of syncing, or of writing; the longest waiting one.
-    pub fn next(&self, sync: bool) -> Option<Arc<Bell>> {
-        self.waiting.iter().find(|w| w.sync == sync).map(|w| w.bell.clone())
+    /// Names the longest waiting thread that can lead the next round of syncing, or of writing; its bell is to be rung. Nobody else
+    /// is woken for that round, so it is noted here, under the mutex: the thread may be served, woken and gone before the ring.
+    pub fn name_next(&self, sync: bool) -> Option<Arc<Bell>> {
+        let bell = self.waiting.iter().find(|w| w.sync == sync).map(|w| w.bell.clone())?;
+        bell.rung.lock().leads = true;
+        Some(bell)
     }
 
     /// Whether a round of syncing, or of writing, has a leader.
