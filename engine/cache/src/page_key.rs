@@ -18,15 +18,19 @@ impl PageKey {
     /// from one chosen at random on: so the shards' shares of a large block are equal.
     #[inline]
     pub(crate) fn hash(&self) -> u64 {
-        const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
-        let clump = u64::from(self.page >> 2);
-        let place = (u64::from(self.table.0) << 32) | clump;
-        let h = (self.block ^ place.rotate_left(29)).wrapping_mul(MIX);
+        let clump = self.page >> 2;
+        let first = self.mix(clump >> 6) >> 8;
+        let shard = first.wrapping_add(u64::from(clump)) & 0x3ff;
+        ((self.mix(clump) ^ (u64::from(self.page & 3) << 14)) & !0x3ff) | shard
+    }
+
+    /// Good in all its bits.
+    #[inline]
+    fn mix(&self, number: u32) -> u64 {
+        let place = (u64::from(self.table.0) << 32) | u64::from(number);
+        let h = (self.block ^ place.rotate_left(29)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let h = (h ^ (h >> 32) ^ place).wrapping_mul(0xd6e8_feb8_6659_fd93);
-        let round = (u64::from(self.table.0) << 32) | (clump >> 6);
-        let first = (self.block ^ round.rotate_left(29)).wrapping_mul(MIX) >> 32;
-        let shard = first.wrapping_add(clump) & 0x3ff;
-        ((h ^ (h >> 32) ^ (u64::from(self.page & 3) << 14)) & !0x3ff) | shard
+        h ^ (h >> 32)
     }
 }
 
@@ -62,19 +66,25 @@ mod tests {
     fn shards_have_equal_shares_of_blocks_of_any_size_and_of_pages_at_any_distance() {
         for shards in [1u64, 2, 16, 64, 1024] {
             for pages in [1u32, 3, 70, 1000, 100_000] {
-                for step in [1, 4, 10, 256, 257, 1024] {
+                for (step, tables) in
+                    [(1, 1), (1, 1000), (4, 1), (4, 20), (256, 1), (257, 1), (1024, 1)]
+                {
                     let mut held = vec![0u64; shards as usize];
-                    let blocks = (20_000 / u64::from(pages)).max(1);
-                    for block in 0..blocks {
-                        for i in 0..pages {
-                            held[(hash(1, block, i * step) & (shards - 1)) as usize] += 1;
+                    let blocks = (20_000 / u64::from(pages) / u64::from(tables)).max(1);
+                    let all = (0..tables).flat_map(|t| (0..blocks).map(move |b| (t, b)));
+                    for (table, block) in all {
+                        for i in 0..pages.min(20_000) {
+                            held[(hash(table, block, i * step) & (shards - 1)) as usize] += 1;
                         }
                     }
-                    let mean = blocks * u64::from(pages) / shards;
+                    let mean = held.iter().sum::<u64>() / shards;
                     // Five deviations of pages that choose at random, four at a time.
                     let most = mean + 10 * (mean as f64).sqrt() as u64 + 5;
                     let max = held.iter().max().copied().unwrap_or_default();
-                    assert!(max <= most, "{max} of {mean}: {shards} shards, {pages} by {step}");
+                    assert!(
+                        max <= most,
+                        "{max} of {mean}: {shards} shards, {tables} x {blocks} x {pages} by {step}"
+                    );
                 }
             }
         }
