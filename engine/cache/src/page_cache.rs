@@ -4,7 +4,8 @@
 //! - PC1. `used() <= limit()` at all times: a shard evicts before it inserts, and rejects a page that is
 //!   too large for it. Pages that readers still hold after eviction are the readers' memory.
 //! - PC2. Merges evict nothing: pages that they read are not admitted, pages that they write fill
-//!   free room only. Scans can evict only pages that were not read again.
+//!   free room only. Scans evict pages that were not read again; of the others only as much as the small queue lacks of its tenth,
+//!   and a page of at most a tenth.
 //!
 //! Values are dropped outside the mutex: freeing a page takes longer than all that is done inside.
 //!

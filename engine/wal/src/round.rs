@@ -92,7 +92,7 @@ pub(crate) struct Counts {
 pub(crate) struct Synced {
     pub file: Arc<dyn VfsFile>,
     pub segment: u32,
-    /// A sync failed.
+    /// A sync failed, or panicked: then the log is poisoned a moment later.
     pub failed: bool,
 }
 

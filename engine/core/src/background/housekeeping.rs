@@ -29,7 +29,7 @@ const SWEEP_ROUNDS: usize = 20;
 const SWEPT_LEAST: usize = 64;
 
 impl Core {
-    /// One round: syncs the log each second, prepares the next segment, trims, writes images,
+    /// One round: syncs the log each second, or sooner when it grows fast, prepares the next segment, trims, writes images,
     /// removes dropped files.
     pub(crate) fn log_round(self: &Arc<Self>) {
         let now = self.shared.vfs.now();
