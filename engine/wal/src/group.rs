@@ -9,9 +9,10 @@
 //! which it does under `group`; a follower checks them under `group` before it starts to wait. A
 //! leader that steps down wakes the followers that its round has served, and one that waits for its post, which
 //! becomes the leader unless a new thread was faster. The sync of a new segment is in a round of writing, and may serve the named one
-//! before it looks: then it names another one in its place. So while a thread waits for a post, it has a leader,
-//! or one is waking up. The next leader is woken last: meanwhile more commits join its round. The leader of a round
-//! for prepared transactions may wait for more of them first (`coordinated.rs`).
+//! before it looks: then it names another one in its place. Only who was taken off the list goes without a look under `group`: who is
+//! on it may be named at any time. So while a thread waits for a post, it has a leader, or one is waking up. The next leader is woken
+//! last: meanwhile more commits join its round. The leader of a round for prepared transactions may wait for more of them first
+//! (`coordinated.rs`).
 //!
 //! Rejected: a follower of a round of writing that looks for some us whether it is over before it sleeps. With 4 and 64 connections
 //! no fewer context switches and no less processor time.
@@ -87,8 +88,8 @@ impl Wal {
         let step_down = StepDown { wal: self, sync };
         when_due();
         let result = match sync {
-            // The caller's record is in it: `end` says where appends that have returned end.
-            true => self.drive(self.end(), false).and_then(|()| self.sync_file(end)),
+            // `end` may be newer than what the log says of its end: an append changes that last.
+            true => self.drive(self.end().max(end), false).and_then(|()| self.sync_file(end)),
             false => self.write().map(|()| false),
         };
         let has_synced = *result.as_ref().unwrap_or(&false);
@@ -124,9 +125,7 @@ impl Wal {
                 bell
             });
             drop(group);
-            if !bell.wait() && self.reached(end, sync) {
-                // Off the list, or about to leave it: the leader that has served it is stepping
-                // down.
+            if bell.wait() {
                 return Ok(false);
             }
             group = self.group.lock();
@@ -266,7 +265,8 @@ impl Wal {
         *group.is_led(sync) = false;
         let next = group.name_next(sync);
         drop(group);
-        served.iter().map(|w| &w.bell).chain(&next).for_each(|bell| bell.ring());
+        served.iter().for_each(|w| w.bell.ring_served());
+        next.iter().for_each(|bell| bell.ring());
     }
 
     /// Keeps the first failure (W4).
@@ -317,11 +317,39 @@ fn poisoned_by(first: &Error) -> Error {
 
 #[cfg(test)]
 mod tests {
+    use std::thread::{Scope, ScopedJoinHandle};
+    use std::time::Duration;
+
     use frond_vfs::{MemVfs, Vfs};
 
     use super::*;
     use crate::format::MAX_CHUNK;
     use crate::WalOptions;
+
+    /// A thread that has appended `payload` and waits for its sync, and the record's end. Somebody leads syncing.
+    fn waits<'scope>(
+        wal: &'scope Wal,
+        scope: &'scope Scope<'scope, '_>,
+        payload: &[u8],
+    ) -> (Lsn, ScopedJoinHandle<'scope, Result<()>>) {
+        let end = wal.append(1, payload).unwrap().end;
+        let waiting = wal.group.lock().waiting.len();
+        let thread = scope.spawn(move || wal.sync_to(end));
+        while wal.group.lock().waiting.len() == waiting {
+            std::thread::yield_now();
+        }
+        (end, thread)
+    }
+
+    /// Whether the thread ends in time.
+    fn ends_in<T>(time: Duration, thread: &ScopedJoinHandle<'_, T>) -> bool {
+        let clock = MemVfs::new();
+        let until = clock.now() + time;
+        while !thread.is_finished() && clock.now() < until {
+            std::thread::yield_now();
+        }
+        thread.is_finished()
+    }
 
     /// X is named to lead a round of syncing, and the sync of a new segment serves it: before it looks, or so early that X is gone
     /// when its bell is rung for the lead. Y has to lead.
@@ -331,16 +359,7 @@ mod tests {
             let wal = Wal::create(Arc::new(MemVfs::stepped()), WalOptions::new(7)).unwrap();
             *wal.group.lock().is_led(true) = true;
             std::thread::scope(|scope| {
-                let [x, y] = [b"x", b"y"].map(|payload| {
-                    let end = wal.append(1, payload).unwrap().end;
-                    let waiting = wal.group.lock().waiting.len();
-                    let wal = &wal;
-                    let thread = scope.spawn(move || wal.sync_to(end));
-                    while wal.group.lock().waiting.len() == waiting {
-                        std::thread::yield_now();
-                    }
-                    (end, thread)
-                });
+                let [x, y] = [b"x", b"y"].map(|payload| waits(&wal, scope, payload));
                 wal.write_to(y.0).unwrap();
                 // The leader of syncing steps down.
                 let mut group = wal.group.lock();
@@ -356,17 +375,47 @@ mod tests {
                     bell.ring();
                     x.1.join().unwrap().unwrap();
                 }
-                let clock = MemVfs::new();
-                let until = clock.now() + std::time::Duration::from_secs(10);
-                while !y.1.is_finished() && clock.now() < until {
-                    std::thread::yield_now();
-                }
-                let in_time = y.1.is_finished();
+                let in_time = ends_in(Duration::from_secs(10), &y.1);
                 wal.sync_to(y.0).unwrap();
                 assert!(in_time, "nobody leads");
                 assert_eq!(wal.durable(), y.0);
             });
         }
+    }
+
+    /// X wakes by a ring that is left over, and is durable meanwhile by the sync of a new segment. So it may leave, but it is on the
+    /// list, and somebody who hands over the lead names it. Y has to lead.
+    #[test]
+    fn who_is_on_the_list_looks_under_the_mutex() {
+        let wal = Wal::create(Arc::new(MemVfs::stepped()), WalOptions::new(7)).unwrap();
+        *wal.group.lock().is_led(true) = true;
+        std::thread::scope(|scope| {
+            let [x, y] = [b"x", b"y"].map(|payload| waits(&wal, scope, payload));
+            wal.write_to(y.0).unwrap();
+            let mut group = wal.group.lock();
+            wal.durable.store(x.0, Ordering::Release);
+            group.waiting[0].bell.ring();
+            ends_in(Duration::from_millis(50), &x.1);
+            *group.is_led(true) = false;
+            let bell = group.name_next(true).unwrap();
+            drop(group);
+            bell.ring();
+            let in_time = ends_in(Duration::from_secs(10), &y.1);
+            wal.sync_to(y.0).unwrap();
+            assert!(in_time, "nobody leads");
+        });
+    }
+
+    /// An append has told where its record ends, and not yet that the log ends there.
+    #[test]
+    fn a_sync_may_ask_for_more_than_the_log_says_it_has() {
+        let wal = Wal::create(Arc::new(MemVfs::stepped()), WalOptions::new(7)).unwrap();
+        let at = wal.append(1, b"x").unwrap();
+        wal.write_to(at.end).unwrap();
+        let next = wal.append(1, b"y").unwrap();
+        wal.end.store(next.start, Ordering::Release);
+        wal.sync_to(next.end).unwrap();
+        assert_eq!(wal.durable(), next.end);
     }
 
     #[test]

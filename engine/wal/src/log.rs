@@ -53,7 +53,7 @@ pub struct Wal {
     trimming: Mutex<()>,
 
     /// Copies of what the locks protect, for readers that do not take them.
-    end: AtomicU64,
+    pub(crate) end: AtomicU64,
     pub(crate) written: AtomicU64,
     pub(crate) durable: AtomicU64,
     pub(crate) poisoned: AtomicBool,

@@ -49,6 +49,7 @@ pub(crate) struct Bell {
 struct Rung {
     rung: bool,
     leads: bool,
+    served: bool,
 }
 
 impl Bell {
@@ -57,13 +58,21 @@ impl Bell {
         self.woken.notify_one();
     }
 
-    /// Returns after a ring, at once if it came before; whether the thread was named since the last time ([`Group::name_next`]).
+    /// Rings for a thread that is served and off the list, so that nobody can name it any more.
+    pub fn ring_served(&self) {
+        self.rung.lock().served = true;
+        self.ring();
+    }
+
+    /// Returns after a ring, at once if it came before. True: the thread is served, and was not named since the last time
+    /// ([`Group::name_next`]). Otherwise it must look under the mutex: it may be served and still on the list, and be named now.
     pub fn wait(&self) -> bool {
         let mut rung = self.rung.lock();
         while !rung.rung {
             self.woken.wait(&mut rung);
         }
-        std::mem::take(&mut *rung).leads
+        let now = std::mem::take(&mut *rung);
+        now.served && !now.leads
     }
 }
 
