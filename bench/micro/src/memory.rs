@@ -15,7 +15,7 @@ impl MemoryRuns {
     /// Keeps the bytes of `run`; returns its handle, fences not loaded.
     pub fn add(&self, run: BuiltRun) -> Arc<Run> {
         let mut runs = self.runs.write().unwrap_or_else(PoisonError::into_inner);
-        runs.insert(run.meta.block(), Arc::new(run.bytes));
+        runs.insert(run.meta.block(), Arc::new(run.bytes.to_vec()));
         Arc::new(Run::new(run.meta))
     }
 

@@ -7,6 +7,7 @@ use frond_base::{Error, ErrorKind, Result, TableId};
 use frond_cache::{Budget, CachePolicy, IndexCache, PageCache, RowCache};
 use frond_run::Page;
 use frond_space::TableFileOptions;
+use frond_tree::RunMemory;
 use frond_vfs::{FilePool, Vfs};
 use frond_wal::Wal;
 use parking_lot::Mutex;
@@ -27,6 +28,7 @@ pub struct Shared {
     pub indexes: IndexCache,
     pub budget: Arc<Budget>,
     pub readahead: Readahead,
+    pub run_memory: RunMemory,
     pub codecs: Codecs,
     pub tree_options: SharedOptions,
     /// Random number of this database, repeated in every file.
@@ -61,6 +63,7 @@ impl Shared {
             rows,
             indexes: IndexCache::new(budget.clone()),
             readahead: Readahead::new(budget.clone()),
+            run_memory: RunMemory::default(),
             codecs: Codecs::default(),
             tree_options: SharedOptions::default(),
             budget,

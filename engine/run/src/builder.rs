@@ -6,6 +6,7 @@
 //! page; the whole is padded to 4096 bytes.
 
 use frond_base::{checksum64_seeded, EntryKind, EntryRef, Result, Seq};
+use frond_vfs::AlignedBuf;
 
 use crate::encode::{PageEncoder, Pending};
 use crate::filter;
@@ -14,13 +15,10 @@ use crate::index::{self, FenceWriter, RunIndex, TAIL};
 use crate::meta::{RunMeta, TailExtent};
 use crate::page_size::{Closed, PageSize};
 
-/// Runs are whole multiples of this, as the extents that hold them are.
-const PADDING: usize = 4096;
-
 /// A finished run.
 pub struct BuiltRun {
-    /// What to write, padded to 4096 bytes.
-    pub bytes: Vec<u8>,
+    /// What to write: whole units of [`frond_vfs::DIRECT_ALIGN`], as the extents that hold runs are.
+    pub bytes: AlignedBuf,
     pub meta: RunMeta,
 }
 
@@ -39,7 +37,7 @@ pub struct RunBuilder {
     id: RunIdentity,
     pending: Pending,
     encoder: PageEncoder,
-    bytes: Vec<u8>,
+    bytes: AlignedBuf,
     fences: FenceWriter,
     /// Hashes of the keys so far, if a filter is wanted.
     hashes: Option<Vec<u64>>,
@@ -56,12 +54,12 @@ pub struct RunBuilder {
 
 impl RunBuilder {
     pub fn new(format: &RunFormat, id: RunIdentity) -> RunBuilder {
-        RunBuilder::with_buffer(format, id, Vec::new())
+        RunBuilder::with_buffer(format, id, AlignedBuf::new())
     }
 
     /// As [`RunBuilder::new`]; the run's bytes go into `bytes`, which is cleared: memory that an earlier run had costs no
     /// growth and no page faults.
-    pub fn with_buffer(format: &RunFormat, id: RunIdentity, mut bytes: Vec<u8>) -> RunBuilder {
+    pub fn with_buffer(format: &RunFormat, id: RunIdentity, mut bytes: AlignedBuf) -> RunBuilder {
         bytes.clear();
         let page_bytes = format.page_bytes as usize;
         assert!((4096..=MAX_PAGE_BYTES).contains(&page_bytes), "page size {page_bytes}");
@@ -222,14 +220,16 @@ impl RunBuilder {
             self.close_page();
         }
         let offset = self.bytes.len();
-        self.fences.finish(self.hashes.as_deref(), &mut self.bytes);
-        let tail = &self.bytes[offset..];
+        let mut tail = self.scratch;
+        tail.clear();
+        self.fences.finish(self.hashes.as_deref(), &mut tail);
         let index = TailExtent {
             offset: offset as u64,
             len: tail.len() as u32,
-            checksum: checksum64_seeded(tail, self.id.seed(TAIL)),
+            checksum: checksum64_seeded(&tail, self.id.seed(TAIL)),
         };
-        self.bytes.resize(self.bytes.len().next_multiple_of(PADDING), 0);
+        self.bytes.extend_from_slice(&tail);
+        self.bytes.pad_to_align();
         let meta = RunMeta {
             id: self.id,
             shape: self.pending.shape(),

@@ -4,6 +4,7 @@
 //! the versions of its last key.
 
 use frond_base::{key_head, BlockId, EntryKind, EntryRef, Seq, TableId};
+use frond_vfs::AlignedBuf;
 
 use crate::batch::Batch;
 use crate::builder::{BuiltRun, RunBuilder};
@@ -41,7 +42,7 @@ pub struct RunCutter {
     finished: Vec<CutRun>,
     scratch: Vec<u8>,
     /// Memory for the next run, of one that is stored.
-    spare: Vec<u8>,
+    spare: AlignedBuf,
 }
 
 impl RunCutter {
@@ -66,7 +67,7 @@ impl RunCutter {
             closed_pages: 0,
             finished: Vec::new(),
             scratch: Vec::new(),
-            spare: Vec::new(),
+            spare: AlignedBuf::new(),
         }
     }
 
@@ -185,14 +186,14 @@ impl RunCutter {
     }
 
     /// The memory of a run that is stored serves the next one.
-    pub fn reuse(&mut self, bytes: Vec<u8>) {
+    pub fn reuse(&mut self, bytes: AlignedBuf) {
         if bytes.capacity() > self.spare.capacity() {
             self.spare = bytes;
         }
     }
 
     /// What [`Self::reuse`] was given and no run has taken.
-    pub fn take_spare(&mut self) -> Vec<u8> {
+    pub fn take_spare(&mut self) -> AlignedBuf {
         std::mem::take(&mut self.spare)
     }
 

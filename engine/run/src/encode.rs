@@ -4,6 +4,7 @@
 //! fit turns the page into one of variable keys.
 
 use frond_base::{checksum64_seeded, EntryKind, Seq};
+use frond_vfs::AlignedBuf;
 
 use crate::batch::head_into;
 use crate::bits;
@@ -221,12 +222,12 @@ impl PageEncoder {
         pending: &Pending,
         compression: Compression,
         seed: u64,
-        out: &mut Vec<u8>,
+        out: &mut AlignedBuf,
     ) -> bool {
         let is_tried = self.untried == 0;
         self.build_payload(pending);
         let start = out.len();
-        out.resize(start + PAGE_HEADER, 0);
+        out.resize(start + PAGE_HEADER);
         let (codec, len) = self.compress(compression);
         let stored = if codec == CODEC_NONE { &self.payload } else { &self.packed[..len] };
         out.extend_from_slice(stored);

@@ -7,6 +7,7 @@
 //! keys, values, tombstones and sequences take the same path with more work per entry.
 
 use frond_base::{EntrySource, Result};
+use frond_vfs::AlignedBuf;
 
 use crate::batch::{wide, Batch, BatchSource, Copied};
 use crate::cutter::{CutRun, RunCutter};
@@ -141,12 +142,12 @@ impl MergeJob {
     }
 
     /// As [`RunCutter::reuse`].
-    pub fn reuse(&mut self, bytes: Vec<u8>) {
+    pub fn reuse(&mut self, bytes: AlignedBuf) {
         self.cutter.reuse(bytes);
     }
 
     /// As [`RunCutter::take_spare`].
-    pub fn take_spare(&mut self) -> Vec<u8> {
+    pub fn take_spare(&mut self) -> AlignedBuf {
         self.cutter.take_spare()
     }
 

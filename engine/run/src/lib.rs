@@ -47,6 +47,8 @@ pub mod testing;
 pub use builder::{BuiltRun, RunBuilder};
 pub use cutter::{Cut, CutRun, RunCutter};
 pub use format::{Compression, KeyShape, RunFormat, RunIdentity, MAX_KEY, MAX_VALUE};
+/// What the bytes of a [`BuiltRun`] are in.
+pub use frond_vfs::AlignedBuf;
 pub use index::RunIndex;
 pub use job::{MergeInput, MergeJob, MergeStats};
 pub use merge::Merge;

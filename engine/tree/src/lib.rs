@@ -60,6 +60,7 @@ mod renewal;
 mod rewrite;
 mod row_cache;
 mod rows;
+mod run_memory;
 mod shape;
 mod slice;
 mod source;
@@ -93,6 +94,7 @@ pub use private::{
     one_by_one, MergePart, Parted, PrivateRuns, PrivateView, RunParts, Segment, WrittenPart,
 };
 pub use renewal::Renew;
+pub use run_memory::RunMemory;
 pub use stats::{Sizes, TreeStats};
 pub use store::{BlockSource, CountedPiece, EditLog, RunStore};
 pub use tree::{Image, Tree};

@@ -23,7 +23,6 @@ use std::sync::Arc;
 
 use frond_base::{EntryKind, Lsn, Result, Seq, TreeId, SEQ_MAX};
 use frond_run::{Compression, MergeInput, Retention, RunFormat, RunMeta};
-use parking_lot::Mutex;
 
 use crate::extent::Extent;
 use crate::input;
@@ -110,11 +109,7 @@ pub struct MergePart {
     target_bytes: u64,
     /// Newest first.
     inputs: Vec<MergeInput>,
-    spares: Spares,
 }
-
-/// Memory of runs that are stored, for the next ones: at most one run's per part.
-type Spares = Arc<Mutex<Vec<Vec<u8>>>>;
 
 /// Runs that are in no generation yet: dropping them gives their blocks back.
 pub struct WrittenPart(Vec<Slice>);
@@ -125,21 +120,14 @@ pub type RunParts<'a> = &'a mut dyn FnMut(Vec<MergePart>) -> Result<Vec<WrittenP
 impl MergePart {
     /// `poll` is called now and then; its error ends the call.
     pub fn write(self, poll: &mut dyn FnMut() -> Result<()>) -> Result<WrittenPart> {
-        let MergePart { tree, format, target_bytes, inputs, spares } = self;
+        let MergePart { tree, format, target_bytes, inputs } = self;
         // Entries lose their sequences. Deletions stay: there may be a committed row below.
         let retention = Retention::newest(SEQ_MAX, false);
         let renewal = tree.renewal();
         let mut rewrite = Rewrite::new(&tree, renewal, inputs, retention, format, target_bytes)?;
-        if let Some(spare) = spares.lock().pop() {
-            rewrite.reuse(spare);
-        }
         let mut runs = Vec::new();
         while !rewrite.step(&tree, &mut runs)? {
             poll()?;
-        }
-        let spare = rewrite.take_spare();
-        if spare.capacity() > 0 {
-            spares.lock().push(spare);
         }
         Ok(WrittenPart(runs))
     }
@@ -161,8 +149,6 @@ pub struct PrivateRuns {
     stamp: u64,
     /// Stored size at which runs are cut.
     target_bytes: u64,
-    /// Kept between generations that are written for a merge, up to that merge.
-    spares: Spares,
 }
 
 impl PrivateRuns {
@@ -171,14 +157,7 @@ impl PrivateRuns {
         let tree = tree.inner.clone();
         let target_bytes = target_bytes.min(tree.options.leaf_bytes);
         let view = PrivateView(Arc::from([]));
-        let spares = Spares::default();
-        PrivateRuns { tree, generations: Vec::new(), view, stamp: 0, target_bytes, spares }
-    }
-
-    /// From now on both keep the memory of runs together, as if they were of one tree. They are not written at the same
-    /// time.
-    pub fn share_spares(&mut self, other: &PrivateRuns) {
-        self.spares = other.spares.clone();
+        PrivateRuns { tree, generations: Vec::new(), view, stamp: 0, target_bytes }
     }
 
     pub fn id(&self) -> TreeId {
@@ -261,7 +240,7 @@ impl PrivateRuns {
         run: RunParts<'_>,
     ) -> Result<()> {
         let format = self.format_for_merge();
-        self.rewrite_parts(self.generations.len(), input, format, Some(segment), run)
+        self.rewrite(self.generations.len(), input, format, Some(segment), run)
     }
 
     fn format_for_merge(&self) -> RunFormat {
@@ -353,20 +332,6 @@ impl PrivateRuns {
         segment: Option<Segment>,
         run: RunParts<'_>,
     ) -> Result<()> {
-        let done = self.rewrite_parts(first, newest, format, segment, run);
-        self.spares.lock().clear();
-        done
-    }
-
-    /// As [`Self::rewrite`]; memory for runs is kept.
-    fn rewrite_parts(
-        &mut self,
-        first: usize,
-        newest: Parted,
-        format: RunFormat,
-        segment: Option<Segment>,
-        run: RunParts<'_>,
-    ) -> Result<()> {
         let ascends = |segment: Segment| self.upto() <= segment.after;
         assert!(segment.is_none_or(ascends), "segments of operations ascend (PV2)");
         let segments = self.generations[first..].iter().map(|g| g.segment).chain(segment);
@@ -376,8 +341,7 @@ impl PrivateRuns {
         let part = |range: Range| {
             let mut inputs: Vec<MergeInput> = newest_inputs.next().into_iter().collect();
             inputs.extend(self.inputs(first, &range)?);
-            let (tree, spares) = (tree.clone(), self.spares.clone());
-            Ok(MergePart { tree, format, target_bytes, inputs, spares })
+            Ok(MergePart { tree: tree.clone(), format, target_bytes, inputs })
         };
         let parts = ranges(&newest.bounds).map(part).collect::<Result<Vec<_>>>()?;
         let runs: Vec<Slice> = run(parts)?.into_iter().flat_map(|part| part.0).collect();

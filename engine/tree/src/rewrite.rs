@@ -13,12 +13,13 @@ use crate::input::Input;
 use crate::options::Formats;
 use crate::renewal::Renewal;
 use crate::slice::{scale, sum, Range, Slice};
-use crate::store::{CountedPiece, TrunkRun};
+use crate::store::{CountedPiece, RunStore, TrunkRun};
 use crate::tree::{Tree, TreeInner};
 
 /// See the module.
 pub(crate) struct Rewrite {
     work: Work,
+    store: Arc<dyn RunStore>,
     finished: bool,
     format: RunFormat,
     /// Never read. It is held so that rewrites that use it can be counted (RNW1).
@@ -46,7 +47,8 @@ impl Rewrite {
         let pieces = || counted_pieces(&inputs, ranges);
         if let Some(runs) = tree.store.count_merge(&pieces, &format, target_bytes) {
             let work = Work::Counted(runs);
-            return Ok(Some(Rewrite { work, finished: false, format, _renewal: renewal }));
+            let store = tree.store.clone();
+            return Ok(Some(Rewrite { work, store, finished: false, format, _renewal: renewal }));
         }
         let mut opened = Vec::with_capacity(inputs.len());
         for input in inputs {
@@ -68,11 +70,16 @@ impl Rewrite {
         target_bytes: u64,
     ) -> Result<Rewrite> {
         let store = tree.store.clone();
-        let next_block = Box::new(move || store.next_block());
+        let blocks = store.clone();
+        let next_block = Box::new(move || blocks.next_block());
         let cut = Cut { target_bytes, boundaries: Vec::new() };
         let cutter = RunCutter::new(&format, tree.id.table, cut, next_block);
-        let job = MergeJob::new(inputs, retention, cutter)?;
-        Ok(Rewrite { work: Work::Merge(Box::new(job)), finished: false, format, _renewal: renewal })
+        let mut job = MergeJob::new(inputs, retention, cutter)?;
+        if let Some(memory) = store.run_memory() {
+            job.reuse(memory.take());
+        }
+        let work = Work::Merge(Box::new(job));
+        Ok(Rewrite { work, store, finished: false, format, _renewal: renewal })
     }
 
     /// Merges some entries and stores the runs that are complete; true when all is done.
@@ -104,19 +111,12 @@ impl Rewrite {
         }
         Ok(self.finished)
     }
+}
 
-    /// Memory for a run, which another rewrite had.
-    pub fn reuse(&mut self, bytes: Vec<u8>) {
-        if let Work::Merge(job) = &mut self.work {
-            job.reuse(bytes);
-        }
-    }
-
-    /// The memory that a run had, for another rewrite; may be empty.
-    pub fn take_spare(&mut self) -> Vec<u8> {
-        match &mut self.work {
-            Work::Merge(job) => job.take_spare(),
-            Work::Counted(_) => Vec::new(),
+impl Drop for Rewrite {
+    fn drop(&mut self) {
+        if let (Work::Merge(job), Some(memory)) = (&mut self.work, self.store.run_memory()) {
+            memory.give(job.take_spare());
         }
     }
 }

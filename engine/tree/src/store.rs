@@ -17,6 +17,7 @@ use frond_run::{BuiltRun, HeldIndex, Page, PageSource, Run, RunFormat, RunIndex,
 
 use crate::edit::TrunkEdit;
 use crate::extent::Extent;
+use crate::run_memory::RunMemory;
 
 /// Blocks of the table file as they are.
 pub trait BlockSource {
@@ -50,6 +51,10 @@ pub trait RunStore: PageSource + BlockSource + Send + Sync + 'static {
     /// A trunk takes about `now` bytes of memory and took `before` so far. `before` is 0 for a new
     /// trunk, `now` is 0 for one that is dropped.
     fn charge_trunk(&self, _before: u64, _now: u64) {}
+    /// Where runs that are built get their memory, if it is kept.
+    fn run_memory(&self) -> Option<&RunMemory> {
+        None
+    }
     /// The cache of single rows, if there is one.
     fn rows(&self) -> Option<&RowCache> {
         None

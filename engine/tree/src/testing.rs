@@ -182,7 +182,7 @@ impl RunStore for MemStore {
         self.may_write()?;
         let len = run.bytes.len() as u64;
         let offset = self.bytes_written.fetch_add(len, Ordering::Relaxed);
-        self.blocks.lock().insert(run.meta.block(), run.bytes.clone());
+        self.blocks.lock().insert(run.meta.block(), run.bytes.to_vec());
         self.extents.lock().insert(run.meta.block(), Extent { offset, len });
         Ok(Extent { offset, len })
     }

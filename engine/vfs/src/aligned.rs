@@ -1,8 +1,8 @@
 //! A growable byte buffer whose start is aligned for direct transfers.
 //!
-//! Invariant AL1: `ptr` comes from the global allocator with `layout(capacity)` when `capacity > 0`,
-//! is dangling (but aligned) otherwise, and all `capacity` bytes behind it are initialised
-//! (allocations are zeroed), so that any length up to the capacity may be exposed.
+//! Invariant AL1: `ptr` is a mapping of `capacity` bytes of its own when `capacity >= MAPPED`, comes from the global allocator
+//! with `layout(capacity)` when it is smaller and not 0, and is dangling (but aligned) otherwise. All `capacity` bytes behind it
+//! are initialised (mappings and allocations are zeroed), so that any length up to the capacity may be exposed.
 //!
 //! Tested by the unit tests below.
 
@@ -11,6 +11,10 @@ use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
 use crate::DIRECT_ALIGN;
+
+/// Larger memory is mapped, bytes: it grows without a copy, and returns to the system when it is dropped. A heap keeps it as a
+/// hole, and the runs that background threads build are most of what an engine allocates and frees.
+const MAPPED: usize = 1 << 20;
 
 /// Bytes at an address that is a multiple of [`DIRECT_ALIGN`]; the capacity is one too. The length
 /// is free: pad with [`AlignedBuf::pad_to_align`] before a direct write.
@@ -32,6 +36,36 @@ fn layout(capacity: usize) -> Layout {
 
 fn round_up(bytes: usize) -> usize {
     bytes.checked_next_multiple_of(DIRECT_ALIGN).expect("a buffer smaller than the address space")
+}
+
+/// `capacity` zero bytes of the global allocator; `capacity` is a multiple of the alignment and not 0.
+fn allocate(capacity: usize) -> NonNull<u8> {
+    // SAFETY: the size is not zero, as the caller promises.
+    let ptr = unsafe { alloc_zeroed(layout(capacity)) };
+    NonNull::new(ptr).unwrap_or_else(|| handle_alloc_error(layout(capacity)))
+}
+
+/// `capacity` zero bytes in a mapping of their own.
+fn map(capacity: usize) -> NonNull<u8> {
+    let (access, kind) =
+        (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+    // SAFETY: a new private mapping at an address that the kernel chooses touches no other memory.
+    let at = unsafe { libc::mmap(std::ptr::null_mut(), capacity, access, kind, -1, 0) };
+    mapped(at, capacity)
+}
+
+/// The mapping of `old` bytes at `ptr` with `capacity` bytes, which are more: wherever it is now, the new bytes zero.
+fn remap(ptr: NonNull<u8>, old: usize, capacity: usize) -> NonNull<u8> {
+    // SAFETY: AL1: the mapping is the caller's own, who forgets `ptr`.
+    let at = unsafe { libc::mremap(ptr.as_ptr().cast(), old, capacity, libc::MREMAP_MAYMOVE) };
+    mapped(at, capacity)
+}
+
+fn mapped(at: *mut libc::c_void, capacity: usize) -> NonNull<u8> {
+    match NonNull::new(at.cast()) {
+        Some(ptr) if at != libc::MAP_FAILED => ptr,
+        _ => handle_alloc_error(layout(capacity)),
+    }
 }
 
 impl AlignedBuf {
@@ -74,12 +108,15 @@ impl AlignedBuf {
         if need <= self.capacity {
             return;
         }
-        let capacity = need.max(self.capacity.saturating_mul(2));
-        // SAFETY: `capacity` is not zero: it is at least `need`, a non-zero multiple of the
-        // alignment.
-        let Some(ptr) = NonNull::new(unsafe { alloc_zeroed(layout(capacity)) }) else {
-            handle_alloc_error(layout(capacity))
-        };
+        if self.capacity >= MAPPED {
+            // A quarter more: growth is cheap, and the whole capacity is charged.
+            let capacity = need.max(round_up(self.capacity / 4 * 5));
+            self.ptr = remap(self.ptr, self.capacity, capacity);
+            self.capacity = capacity;
+            return;
+        }
+        let capacity = need.max(self.capacity * 2);
+        let ptr = if capacity >= MAPPED { map(capacity) } else { allocate(capacity) };
         // SAFETY: both regions are valid for `len` bytes (AL1, and `capacity > len`) and distinct.
         unsafe { std::ptr::copy_nonoverlapping(self.ptr.as_ptr(), ptr.as_ptr(), self.len) };
         self.release();
@@ -112,7 +149,10 @@ impl AlignedBuf {
     }
 
     fn release(&mut self) {
-        if self.capacity > 0 {
+        if self.capacity >= MAPPED {
+            // SAFETY: AL1: the mapping is this buffer's own and is given back once.
+            unsafe { libc::munmap(self.ptr.as_ptr().cast(), self.capacity) };
+        } else if self.capacity > 0 {
             // SAFETY: AL1: this pointer and layout came from the allocator and are given back once.
             unsafe { dealloc(self.ptr.as_ptr(), layout(self.capacity)) };
         }
@@ -122,6 +162,20 @@ impl AlignedBuf {
 impl Drop for AlignedBuf {
     fn drop(&mut self) {
         self.release();
+    }
+}
+
+impl Clone for AlignedBuf {
+    fn clone(&self) -> AlignedBuf {
+        AlignedBuf::from(&self[..])
+    }
+}
+
+impl From<&[u8]> for AlignedBuf {
+    fn from(bytes: &[u8]) -> AlignedBuf {
+        let mut buf = AlignedBuf::with_capacity(bytes.len());
+        buf.extend_from_slice(bytes);
+        buf
     }
 }
 
@@ -171,6 +225,39 @@ mod tests {
         buf.pad_to_align();
         assert_eq!(buf.len(), 12288);
         assert!(buf[12000..].iter().all(|&b| b == 0));
+    }
+
+    #[test]
+    fn mapped_memory_grows_with_its_contents_and_returns_when_dropped() {
+        let resident = || {
+            let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
+            pages.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * 4096
+        };
+        let before = resident();
+        let mut buf = AlignedBuf::new();
+        let mut seen = std::collections::BTreeSet::new();
+        for n in 0..64u32 << 18 {
+            buf.extend_from_slice(&n.to_le_bytes());
+            seen.insert(buf.capacity());
+        }
+        assert!(
+            seen.iter().any(|c| *c < MAPPED) && seen.iter().filter(|c| **c > MAPPED).count() > 10
+        );
+        assert!(
+            seen.iter().all(|c| c % DIRECT_ALIGN == 0)
+                && (buf.as_ptr() as usize).is_multiple_of(DIRECT_ALIGN)
+        );
+        assert!(buf.chunks(4).zip(0u32..).all(|(bytes, n)| bytes == n.to_le_bytes()));
+        assert!(buf.capacity() <= 80 << 20);
+        buf.resize(buf.capacity());
+        assert!(buf[64 << 20..].iter().all(|b| *b == 0));
+        let held = resident();
+        drop(buf);
+        let left = resident();
+        assert!(
+            left + (48 << 20) < held,
+            "{before} bytes, with the buffer {held}, without it {left}"
+        );
     }
 
     #[test]

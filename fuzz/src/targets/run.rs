@@ -187,7 +187,7 @@ fn ask(index: &RunIndex, meta: &RunMeta) {
 
 /// The metadata, then all of the run.
 pub fn runs(seed: u64) -> Vec<Vec<u8>> {
-    let of = |run: &BuiltRun| [join(&[&meta_bytes(&run.meta)]), run.bytes.clone()].concat();
+    let of = |run: &BuiltRun| [join(&[&meta_bytes(&run.meta)]), run.bytes.to_vec()].concat();
     built(seed).iter().map(of).collect()
 }
 
@@ -225,7 +225,7 @@ fn open(
     hi: Option<&[u8]>,
 ) -> frond_base::Result<RunScan<MemSource>> {
     let source = Arc::new(MemSource::new());
-    let run = source.add(BuiltRun { bytes: bytes.to_vec(), meta: meta.clone() });
+    let run = source.add(BuiltRun { bytes: bytes.into(), meta: meta.clone() });
     RunScan::new(source, run, lo, hi, Access::Merge)
 }
 

@@ -45,8 +45,9 @@ impl Core {
                 core.poison_on_panic(|| {
                     while !core.queue.stopping() {
                         let cleared = core.clear_dropped() | core.clear_dropped_index();
-                        if !core.job_step() && !core.sample_step() && !cleared {
-                            core.queue.rest(IDLE_WAIT);
+                        let worked = core.job_step() || core.sample_step() || cleared;
+                        if !worked && core.queue.rest(IDLE_WAIT) {
+                            core.shared.run_memory.clear();
                         }
                     }
                 });

@@ -79,12 +79,10 @@ impl Queue {
         self.wake.notify_all();
     }
 
-    /// Sleeps until woken, at most for `time`.
-    pub fn rest(&self, time: Duration) {
+    /// Sleeps until woken, at most for `time`. True when the time has passed.
+    pub fn rest(&self, time: Duration) -> bool {
         let mut signal = self.signal.lock();
-        if !self.stopping() {
-            self.wake.wait_for(&mut signal, time);
-        }
+        !self.stopping() && self.wake.wait_for(&mut signal, time).timed_out()
     }
 
     /// Waits a moment for other threads' jobs.

@@ -82,9 +82,6 @@ pub(super) fn collect(
     let core = build.core.clone();
     let runs = |tree: &&Tree| EntrySort::new(PrivateRuns::new(tree, core.options.leaf_bytes));
     let mut sorts: Vec<EntrySort> = trees.iter().map(runs).collect();
-    if let Some((first, others)) = sorts.split_first_mut() {
-        others.iter_mut().for_each(|sort| sort.runs.share_spares(&first.runs));
-    }
     let expected = 2 * table.tree(0).stats().logical_bytes as usize;
     let share = (core.shared.budget.limit() / SHARE).clamp(CHUNKS_MIN, CHUNKS_MAX);
     let memory = share.min(expected + CHUNKS_MIN);

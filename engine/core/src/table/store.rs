@@ -26,7 +26,7 @@ use frond_base::{BlockId, Error, ErrorKind, Lsn, Result, TableId, TreeId};
 use frond_cache::{PageKey, Part, RowCache};
 use frond_run::{Access, BuiltRun, Page, PageSource, Run, RunIndex, RunMeta};
 use frond_space::TableFile;
-use frond_tree::{BlockSource, EditLog, Extent, RunStore, TrunkEdit};
+use frond_tree::{BlockSource, EditLog, Extent, RunMemory, RunStore, TrunkEdit};
 use frond_wal::Claim;
 use parking_lot::Mutex;
 
@@ -447,6 +447,10 @@ impl RunStore for TableStore {
         if let Some(file) = self.file.get() {
             file.free(block, lsn);
         }
+    }
+
+    fn run_memory(&self) -> Option<&RunMemory> {
+        Some(&self.shared.run_memory)
     }
 
     fn rows(&self) -> Option<&RowCache> {
