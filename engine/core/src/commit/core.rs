@@ -511,6 +511,8 @@ pub(crate) fn record_bytes(payload: &[u8], tables: &[Arc<Table>]) -> u64 {
 
 /// Room for the record of a few rows, so that its payload is allocated once.
 pub(crate) const SMALL_RECORD: usize = 512;
+/// From here on a payload has exactly the memory that it needs, bytes.
+const LARGE_RECORD: usize = 64 << 10;
 
 /// Appends the tree sections of a transaction record: newest version of each key, in key order.
 pub(crate) fn encode_entries(writes: &WriteSet, payload: &mut Vec<u8>) -> Result<()> {
@@ -520,7 +522,12 @@ pub(crate) fn encode_entries(writes: &WriteSet, payload: &mut Vec<u8>) -> Result
         let size = |e: EntryRef<'_>| e.key.len() + e.value.len() + record::ENTRY_OVERHEAD;
         let (entries, bytes) =
             writes.iter_newest(tree).fold((0, 0), |(n, bytes), e| (n + 1, bytes + size(e)));
-        payload.reserve_exact(bytes + record::SECTION_OVERHEAD);
+        let room = bytes + record::SECTION_OVERHEAD;
+        // Doubling a large payload would waste memory, and many small trees would each move a small one.
+        match payload.len() + room < LARGE_RECORD {
+            true => payload.reserve(room),
+            false => payload.reserve_exact(room),
+        }
         record::put_tree_section(payload, tree, entries);
         for EntryRef { key, kind, value, .. } in writes.iter_newest(tree) {
             debug_assert!(kind == EntryKind::Put || value.is_empty());

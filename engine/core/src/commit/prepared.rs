@@ -26,7 +26,6 @@ use crate::commit::core::{encode_entries, record_bytes, Core, News, Whole, SMALL
 use crate::commit::memory::LARGE;
 use crate::commit::prepared_set::{Entry, Parts, State, NOTHING};
 use crate::commit::transaction::{OnLocked, Transaction};
-use crate::commit::write_sets::RowEntries;
 use crate::commit::xid::Xid;
 use crate::record::{
     self, AttachedRuns, CounterRecord, KIND_COMMIT_PREPARED, KIND_PREPARE, KIND_ROLLBACK_PREPARED,
@@ -421,7 +420,7 @@ impl Core {
                 self.queue.wake();
             }
             self.wrote(parts.writes.bytes() as u64 / 2, &ended.news);
-            self.write_sets.leave(parts.writes, RowEntries::default());
+            self.write_sets.leave(parts.writes, parts.rows);
         }
         if let (Some(end), true) = (ended.end, wait) {
             self.acknowledge(end)?;

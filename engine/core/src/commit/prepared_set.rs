@@ -19,6 +19,7 @@ use parking_lot::Mutex;
 
 use crate::checkpoint::holders::Holder;
 use crate::commit::private_runs::Spilled;
+use crate::commit::write_sets::RowEntries;
 use crate::commit::xid::Xid;
 use crate::table::Table;
 
@@ -29,6 +30,8 @@ pub(crate) const NOTHING: Lsn = Lsn::MAX;
 pub(crate) struct Parts {
     pub locker: Locker,
     pub writes: WriteSet,
+    /// Memory only, for a transaction that begins to write.
+    pub rows: RowEntries,
     pub spilled: Spilled,
     /// Tables written to.
     pub tables: IdMap<TableId, Arc<Table>>,
@@ -42,6 +45,7 @@ impl Parts {
         Parts {
             locker: self.locker.take(),
             writes: std::mem::take(&mut self.writes),
+            rows: std::mem::take(&mut self.rows),
             spilled: std::mem::take(&mut self.spilled),
             tables: std::mem::take(&mut self.tables),
             charged: self.charged.take(),

@@ -21,6 +21,7 @@ use crate::catalog::SYSTEM_TABLE;
 use crate::commit::core::Core;
 use crate::commit::prepared_set::Parts;
 use crate::commit::private_runs::Spilled;
+use crate::commit::write_sets::RowEntries;
 use crate::record::{
     AttachedRuns, CounterRecord, PrepareFront, RecordReader, KIND_COMMIT_PREPARED, KIND_PREPARE,
 };
@@ -136,6 +137,7 @@ impl Core {
             let mut txn = Parts {
                 locker: self.locks.locker(self.next_txn_id()),
                 writes: WriteSet::new(),
+                rows: RowEntries::default(),
                 spilled: Spilled::default(),
                 tables: IdMap::default(),
                 charged: None,
