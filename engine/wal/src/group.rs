@@ -9,8 +9,8 @@
 //! which it does under `group`; a follower checks them under `group` before it starts to wait. A
 //! leader that steps down wakes the followers that its round has served, and one that waits for its post, which
 //! becomes the leader unless a new thread was faster. The sync of a new segment is in a round of writing, and may serve the named one
-//! before it looks: then it names another one in its place. Only who was taken off the list goes without a look under `group`: who is
-//! on it may be named at any time. So while a thread waits for a post, it has a leader, or one is waking up. The next leader is woken
+//! before it looks. So whoever leaves looks under `group` whether the post has a leader, and names the next one if not: while a thread
+//! waits for a post, it has a leader, or one is waking up. The next leader is woken
 //! last: meanwhile more commits join its round. The leader of a round for prepared transactions may wait for more of them first
 //! (`coordinated.rs`).
 //!
@@ -125,9 +125,7 @@ impl Wal {
                 bell
             });
             drop(group);
-            if bell.wait() {
-                return Ok(false);
-            }
+            bell.wait();
             group = self.group.lock();
         };
         if let Some(bell) = bell {
@@ -265,7 +263,7 @@ impl Wal {
         *group.is_led(sync) = false;
         let next = group.name_next(sync);
         drop(group);
-        served.iter().for_each(|w| w.bell.ring_served());
+        served.iter().for_each(|w| w.bell.ring());
         next.iter().for_each(|bell| bell.ring());
     }
 

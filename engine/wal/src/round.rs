@@ -41,38 +41,22 @@ pub(crate) struct Waiter {
 /// when it wakes up.
 #[derive(Default)]
 pub(crate) struct Bell {
-    rung: Mutex<Rung>,
+    rung: Mutex<bool>,
     woken: Condvar,
-}
-
-#[derive(Clone, Copy, Default)]
-struct Rung {
-    rung: bool,
-    leads: bool,
-    served: bool,
 }
 
 impl Bell {
     pub fn ring(&self) {
-        self.rung.lock().rung = true;
+        *self.rung.lock() = true;
         self.woken.notify_one();
     }
 
-    /// Rings for a thread that is served and off the list, so that nobody can name it any more.
-    pub fn ring_served(&self) {
-        self.rung.lock().served = true;
-        self.ring();
-    }
-
-    /// Returns after a ring, at once if it came before. True: the thread is served, and was not named since the last time
-    /// ([`Group::name_next`]). Otherwise it must look under the mutex: it may be served and still on the list, and be named now.
-    pub fn wait(&self) -> bool {
+    /// Returns after a ring, at once if it came before.
+    pub fn wait(&self) {
         let mut rung = self.rung.lock();
-        while !rung.rung {
+        while !std::mem::take(&mut *rung) {
             self.woken.wait(&mut rung);
         }
-        let now = std::mem::take(&mut *rung);
-        now.served && !now.leads
     }
 }
 
@@ -112,11 +96,9 @@ impl Group {
     }
 
     /// Names the longest waiting thread that can lead the next round of syncing, or of writing; its bell is to be rung. Nobody else
-    /// is woken for that round, so it is noted here, under the mutex: the thread may be served, woken and gone before the ring.
+    /// is woken for that round.
     pub fn name_next(&self, sync: bool) -> Option<Arc<Bell>> {
-        let bell = self.waiting.iter().find(|w| w.sync == sync).map(|w| w.bell.clone())?;
-        bell.rung.lock().leads = true;
-        Some(bell)
+        self.waiting.iter().find(|w| w.sync == sync).map(|w| w.bell.clone())
     }
 
     /// Whether a round of syncing, or of writing, has a leader.
