@@ -214,6 +214,12 @@ pub const FROND: &[Metric] = &[
         "Memory of trunks, metadata of runs, block maps, and empty write buffers.",
     ),
     metric(
+        "frond_run_memory_bytes",
+        "frond_run_memory_bytes",
+        Gauge,
+        "Memory that is kept for the next runs that background threads build.",
+    ),
+    metric(
         "frond_write_memory_bytes",
         "frond_write_memory_bytes",
         Gauge,

@@ -53,7 +53,7 @@ pub use batch::{Batch, Scan, Versions};
 pub use weight::Weight;
 pub use write_buffer::buffer::WriteBuffer;
 pub use write_buffer::frozen::FrozenScan;
-pub use write_set::leaf::INLINE_VALUE;
+pub use write_set::leaf::{FEW_BYTES, INLINE_VALUE};
 pub use write_set::segment::SegmentScan;
 pub use write_set::sorted::{Cursor, Put, SortedBuffer, SortedIter};
 

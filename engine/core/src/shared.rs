@@ -63,7 +63,7 @@ impl Shared {
             rows,
             indexes: IndexCache::new(budget.clone()),
             readahead: Readahead::new(budget.clone()),
-            run_memory: RunMemory::default(),
+            run_memory: RunMemory::new(options.background_threads.max(1)),
             codecs: Codecs::default(),
             tree_options: SharedOptions::default(),
             budget,

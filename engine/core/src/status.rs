@@ -70,6 +70,7 @@ impl Engine {
             ("row_cache_evicted", rows.evicted),
             ("run_index_bytes", part(Part::RunIndexes)),
             ("metadata_bytes", part(Part::Metadata)),
+            ("run_memory_bytes", core.shared.run_memory.bytes() as u64),
             ("write_memory_bytes", part(Part::WriteBuffers)),
             ("write_buffer_bytes", work.buffered),
             ("write_buffer_limit", work.write_limit),

@@ -155,15 +155,6 @@ impl RunBuilder {
         self.logical + self.pending.logical as u64
     }
 
-    /// Bytes of memory that the builder takes.
-    pub fn memory_bytes(&self) -> usize {
-        self.bytes.capacity()
-            + self.pending.memory_bytes()
-            + self.encoder.memory_bytes()
-            + self.page_size.memory_bytes()
-            + self.hashes.as_ref().map_or(0, |h| 8 * h.capacity())
-    }
-
     /// Number of pages closed so far: changes when sizes are worth looking at.
     #[inline]
     pub(crate) fn closed_pages(&self) -> u32 {

@@ -196,10 +196,4 @@ impl RunCutter {
     pub fn take_spare(&mut self) -> AlignedBuf {
         std::mem::take(&mut self.spare)
     }
-
-    /// Bytes of memory that pending and finished runs take, and what waits for the next one.
-    pub fn memory_bytes(&self) -> usize {
-        let finished: usize = self.finished.iter().map(|f| f.run.bytes.capacity()).sum();
-        self.spare.capacity() + finished + self.builder.as_ref().map_or(0, RunBuilder::memory_bytes)
-    }
 }

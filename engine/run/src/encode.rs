@@ -78,16 +78,6 @@ impl Pending {
         self.key_bytes
     }
 
-    pub(crate) fn memory_bytes(&self) -> usize {
-        self.words.capacity() * 8
-            + self.keys.capacity()
-            + self.ends.capacity() * 4
-            + self.seqs.capacity() * 8
-            + self.kinds.capacity()
-            + self.values.capacity()
-            + self.value_ends.capacity() * 4
-    }
-
     /// Replaces `out` by key `i`.
     pub(crate) fn key_into(&self, i: usize, out: &mut Vec<u8>) {
         out.clear();
@@ -209,11 +199,6 @@ impl PageEncoder {
             poor: 0,
             untried: 0,
         }
-    }
-
-    pub(crate) fn memory_bytes(&self) -> usize {
-        let buffers = [&self.headers, &self.data, &self.suffixes, &self.payload, &self.packed];
-        buffers.iter().map(|b| b.capacity()).sum()
     }
 
     /// Appends `pending`, which is not empty, as a stored page. False: compressing it was not tried.

@@ -154,18 +154,6 @@ impl MergeJob {
     pub fn stats(&self) -> MergeStats {
         self.stats
     }
-
-    /// Bytes of memory that the job takes: pending and finished runs, and a batch per input. The
-    /// pages being read belong to their source.
-    pub fn memory_bytes(&self) -> usize {
-        let batches = match &self.width {
-            Width::W1(i) => i.batches.len() * std::mem::size_of::<u64>(),
-            Width::W2(i) => i.batches.len() * std::mem::size_of::<[u64; 2]>(),
-            Width::W3(i) => i.batches.len() * std::mem::size_of::<[u64; 3]>(),
-            Width::W4(i) => i.batches.len() * std::mem::size_of::<[u64; 4]>(),
-        };
-        batches * crate::columns::GROUP + self.cutter.memory_bytes()
-    }
 }
 
 /// The inputs with their current batches, and the last key met.

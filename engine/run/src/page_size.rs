@@ -55,10 +55,6 @@ impl PageSize {
         self.now
     }
 
-    pub fn memory_bytes(&self) -> usize {
-        self.sample.capacity()
-    }
-
     /// Takes note of a page that `encoder` has just made.
     pub fn closed(&mut self, page: &Closed, encoder: &mut PageEncoder, compression: Compression) {
         let is_poor = page.stored * 8 > page.logical * 7;

@@ -12,13 +12,13 @@
 //! Tested here; the buffer in its own crate.
 
 use frond_base::{EntryKind, EntryRef, IdMap, Seq, TableId, TreeId};
-use frond_buffer::{Put, SortedBuffer};
+use frond_buffer::{Put, SortedBuffer, FEW_BYTES};
 
 /// The number of an operation within its transaction, from 1. 0 is "before the first".
 pub type Op = Seq;
 
 /// Most memory that one tree's list may pass on to the next. The next tree is charged for all of it.
-const KEPT_EACH: usize = 4 << 10;
+const KEPT_EACH: usize = FEW_BYTES;
 
 struct RowDelta {
     op: Op,
@@ -493,6 +493,23 @@ mod tests {
             new.add_rows(TableId(n), 1);
         }
         assert!((300..3 * KEPT_EACH).contains(&new.bytes()), "{}", new.bytes());
+    }
+
+    #[test]
+    fn what_a_few_wide_rows_took_is_kept_for_the_next_transaction() {
+        for (value, kept) in [(50, true), (260, true), (400, true), (450, true), (600, false)] {
+            let mut writes = WriteSet::new();
+            for n in 0..8u64 {
+                writes.put(tree(0), &n.to_be_bytes(), &vec![7; value]);
+            }
+            writes.clear(1 << 20);
+            assert_eq!(
+                !writes.spare.is_empty(),
+                kept,
+                "rows of {value} bytes: {}",
+                writes.spare_bytes
+            );
+        }
     }
 
     #[test]

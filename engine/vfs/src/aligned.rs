@@ -109,7 +109,7 @@ impl AlignedBuf {
             return;
         }
         if self.capacity >= MAPPED {
-            // A quarter more: growth is cheap, and the whole capacity is charged.
+            // A quarter more, as growth is cheap.
             let capacity = need.max(round_up(self.capacity / 4 * 5));
             self.ptr = remap(self.ptr, self.capacity, capacity);
             self.capacity = capacity;

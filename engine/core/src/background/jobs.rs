@@ -50,6 +50,7 @@ impl Core {
                             core.shared.run_memory.clear();
                         }
                     }
+                    core.shared.run_memory.clear();
                 });
             };
             start(&format!("frond-work-{n}"), Box::new(run))?;
@@ -94,7 +95,11 @@ impl Core {
         }
         self.log_round();
         let cleared = self.clear_dropped() | self.clear_dropped_index();
-        self.job_step() || self.sample_step() || cleared
+        let worked = self.job_step() || self.sample_step() || cleared;
+        if !worked {
+            self.shared.run_memory.clear();
+        }
+        worked
     }
 
     /// Takes the most urgent job and runs it to its end. False when there is none.

@@ -511,7 +511,7 @@ pub(crate) fn record_bytes(payload: &[u8], tables: &[Arc<Table>]) -> u64 {
 
 /// Room for the record of a few rows, so that its payload is allocated once.
 pub(crate) const SMALL_RECORD: usize = 512;
-/// From here on a payload has exactly the memory that it needs, bytes.
+/// From here on a payload grows by what it needs, bytes.
 const LARGE_RECORD: usize = 64 << 10;
 
 /// Appends the tree sections of a transaction record: newest version of each key, in key order.

@@ -30,6 +30,15 @@ impl RowEntries {
     fn bytes(&self) -> usize {
         self.new.memory_bytes() + self.old.memory_bytes() + self.key.capacity()
     }
+
+    /// The same, or nothing if that is too much to keep.
+    pub fn take_small(&mut self) -> RowEntries {
+        let rows = std::mem::take(self);
+        if rows.bytes() > EACH {
+            return RowEntries::default();
+        }
+        rows
+    }
 }
 
 /// See the module.
@@ -68,9 +77,7 @@ impl WriteSets {
         if !writes.is_reusable() {
             return;
         }
-        if rows.bytes() > EACH {
-            rows = RowEntries::default();
-        }
+        let rows = rows.take_small();
         let others = self.kept.lock().bytes;
         writes.clear((ALL.saturating_sub(others) / 2).max(EACH));
         let mut kept = self.kept.lock();
@@ -88,6 +95,13 @@ mod tests {
     use super::*;
 
     const TREE: TreeId = TreeId { table: TableId(1), index: 0 };
+
+    #[test]
+    fn a_prepared_transaction_does_not_hold_the_memory_of_large_rows() {
+        let of = |bytes| RowEntries { key: Vec::with_capacity(bytes), ..RowEntries::default() };
+        assert_eq!(of(EACH).take_small().bytes(), EACH);
+        assert_eq!(of(EACH + 1).take_small().bytes(), 0);
+    }
 
     #[test]
     fn what_a_transaction_leaves_is_lent_empty_and_not_without_bound() {

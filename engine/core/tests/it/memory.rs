@@ -39,8 +39,10 @@ fn free_memory_is_returned_after_a_large_transaction_and_then_left_alone() {
     engine.flush_all().unwrap();
     assert!(counter(&engine, "write_memory_bytes") < 1 << 20);
     assert_eq!(counter(&engine, "memory_returns"), 0);
+    assert!(counter(&engine, "run_memory_bytes") > 0);
     rounds(100);
     assert_eq!(counter(&engine, "memory_returns"), 1);
+    assert_eq!(counter(&engine, "run_memory_bytes"), 0);
     for i in 0..100u32 {
         put(&engine, &table, &i.to_be_bytes(), b"small");
         rounds(5);

@@ -23,8 +23,8 @@ pub const INLINE_VALUE: usize = 1024;
 pub(crate) const LEAF_ENTRIES: usize = 128;
 
 const ARENA_LIMIT: usize = u16::MAX as usize;
-/// The arena of a small leaf doubles up to here, bytes.
-const FEW_SLACK: usize = 2048;
+/// The arena of a small leaf doubles up to here, bytes. A write set passes so much on to the next transaction.
+pub const FEW_BYTES: usize = 4 << 10;
 /// Keys up to this many bytes lie in the arena.
 const INLINE_KEY: usize = 0xfff;
 /// Bytes before a key that lies in `big`.
@@ -239,8 +239,10 @@ impl<const N: usize> Leaf<N> {
         if self.arena.capacity() - at < need {
             // A quarter of slack: doubling would waste more than the slots themselves take. But a few entries are all of their
             // tree's, and most transactions have no more.
-            let slack = if N < LEAF_ENTRIES { at.min(FEW_SLACK) } else { 0 };
-            let slack = slack.max(at / 4).max(64);
+            let slack = match FEW_BYTES.checked_sub(at + need) {
+                Some(left) if N < LEAF_ENTRIES => at.max(64).min(left),
+                _ => (at / 4).max(64),
+            };
             self.arena.reserve_exact(need + slack.min(ARENA_LIMIT - at - need));
         }
     }

@@ -518,7 +518,7 @@ impl Transaction {
         Parts {
             locker: self.locker.take(),
             writes: std::mem::take(&mut self.writes),
-            rows: std::mem::take(&mut self.rows),
+            rows: self.rows.take_small(),
             spilled: std::mem::take(&mut self.spilled),
             tables: std::mem::take(&mut self.tables),
             charged: self.charged.take(),
