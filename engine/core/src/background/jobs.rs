@@ -44,9 +44,7 @@ impl Core {
                 core.shared.vfs.yield_to_others();
                 core.poison_on_panic(|| {
                     while !core.queue.stopping() {
-                        let cleared = core.clear_dropped() | core.clear_dropped_index();
-                        let worked = core.job_step() || core.sample_step() || cleared;
-                        if !worked && core.queue.rest(IDLE_WAIT) {
+                        if !core.work_step() && core.queue.rest(IDLE_WAIT) {
                             core.shared.run_memory.clear();
                         }
                     }
@@ -88,14 +86,19 @@ impl Core {
         self.queue.wake();
     }
 
+    /// A step of a worker. False when there was nothing to do.
+    fn work_step(self: &Arc<Self>) -> bool {
+        let cleared = self.clear_dropped() | self.clear_dropped_index();
+        self.job_step() || self.sample_step() || cleared
+    }
+
     /// One step of everything, for an owner without threads. False when there was nothing to do.
     pub fn background_step(self: &Arc<Self>) -> bool {
         if self.options.read_only {
             return false;
         }
         self.log_round();
-        let cleared = self.clear_dropped() | self.clear_dropped_index();
-        let worked = self.job_step() || self.sample_step() || cleared;
+        let worked = self.work_step();
         if !worked {
             self.shared.run_memory.clear();
         }

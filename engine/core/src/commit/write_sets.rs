@@ -31,7 +31,7 @@ impl RowEntries {
         self.new.memory_bytes() + self.old.memory_bytes() + self.key.capacity()
     }
 
-    /// The same, or nothing if that is too much to keep.
+    /// Moves the memory out; frees it if it is too much to keep.
     pub fn take_small(&mut self) -> RowEntries {
         let rows = std::mem::take(self);
         if rows.bytes() > EACH {
